@@ -1,4 +1,4 @@
-"""`compile` and what goes with it. There is no compiler yet: everything runs eagerly, with the same results.
+"""`compile` and related functions. There is no compiler yet: everything runs eagerly, with the same results.
 
 Example:
     >>> fb.compiler.is_compiling()
@@ -84,7 +84,7 @@ def is_exporting() -> bool:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Returns a function as it is: it is not compiled anyway. Usable as `@disable` and `@disable(...)`.
+    """Returns a function unchanged: it is not compiled anyway. Usable as `@disable` and `@disable(...)`.
 
     Example:
         >>> fb.compiler.disable(fb.exp) is fb.exp
@@ -94,7 +94,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: T) -> T:
-    """Returns a function, or a list of them, as it is.
+    """Returns a function, or a list of them, unchanged.
 
     Example:
         >>> fb.compiler.allow_in_graph(fb.exp) is fb.exp
@@ -104,7 +104,7 @@ def allow_in_graph(fn: T) -> T:
 
 
 def assume_constant_result(fn: T) -> T:
-    """Returns a function as it is.
+    """Returns a function unchanged.
 
     Example:
         >>> fb.compiler.assume_constant_result(fb.exp) is fb.exp

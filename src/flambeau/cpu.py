@@ -1,4 +1,4 @@
-"""The CPU asked the way accelerators are: it is always there, and nothing is ever in flight on it.
+"""The CPU with the interface of accelerators: it is always available, and synchronous.
 
 Example:
     >>> fb.cpu.is_available(), fb.cpu.device_count()
@@ -57,7 +57,7 @@ def current_device() -> str:
 
 
 def set_device(device: Any) -> None:
-    """Checks that the device is the CPU; there is no other to choose.
+    """Checks that the device is the CPU, the only one.
 
     Example:
         >>> fb.cpu.set_device("cpu")

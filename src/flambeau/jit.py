@@ -39,7 +39,7 @@ _isinstance = isinstance
 def script(
     obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
 ) -> T:
-    """Returns a function, class or module as it is.
+    """Returns a function, class or module unchanged.
 
     Example:
         >>> fb.jit.script(fb.nn.Linear(2, 3)).weight.shape
@@ -49,7 +49,7 @@ def script(
 
 
 def trace(func: T, example_inputs: Any = None, **options: Any) -> T:
-    """Runs a function or module once on the example, so that mistakes show here, and returns it as it is.
+    """Runs a function or module once on the example, so that mistakes show here, and returns it unchanged.
 
     Python's control flow stays alive, where PyTorch would freeze the path that the example took.
 
@@ -74,7 +74,7 @@ def trace(func: T, example_inputs: Any = None, **options: Any) -> T:
 
 
 def trace_module(mod: T, inputs: dict[str, Any], **options: Any) -> T:
-    """Runs methods of a module once on their examples and returns the module as it is.
+    """Runs methods of a module once on their examples and returns the module unchanged.
 
     Example:
         >>> fb.jit.trace_module(fb.nn.ReLU(), {"forward": fb.ones(2)})
@@ -86,7 +86,7 @@ def trace_module(mod: T, inputs: dict[str, Any], **options: Any) -> T:
 
 
 def script_if_tracing(fn: T) -> T:
-    """Returns a function as it is.
+    """Returns a function unchanged.
 
     Example:
         >>> fb.jit.script_if_tracing(fb.exp) is fb.exp
@@ -96,7 +96,7 @@ def script_if_tracing(fn: T) -> T:
 
 
 def script_method(fn: T) -> T:
-    """Returns a method as it is.
+    """Returns a method unchanged.
 
     Example:
         >>> fb.jit.script_method(fb.exp) is fb.exp
@@ -106,7 +106,7 @@ def script_method(fn: T) -> T:
 
 
 def export(fn: T) -> T:
-    """Returns a method as it is; in PyTorch it marks one to be compiled.
+    """Returns a method unchanged; in PyTorch it marks one to be compiled.
 
     Example:
         >>> fb.jit.export(fb.exp) is fb.exp
@@ -116,7 +116,7 @@ def export(fn: T) -> T:
 
 
 def interface(obj: T) -> T:
-    """Returns a class as it is; in PyTorch it marks one that compiled code may be given.
+    """Returns a class unchanged; in PyTorch it marks one that compiled code may use.
 
     Example:
         >>> fb.jit.interface(fb.nn.ReLU) is fb.nn.ReLU
@@ -126,7 +126,7 @@ def interface(obj: T) -> T:
 
 
 def unused(fn: T) -> T:
-    """Returns a method as it is; in PyTorch it marks one that compiled code must not call.
+    """Returns a method unchanged; in PyTorch it marks one that compiled code must not call.
 
     Example:
         >>> fb.jit.unused(fb.exp) is fb.exp
@@ -146,7 +146,7 @@ def ignore(drop: Any = False, **options: Any) -> Any:
 
 
 def freeze(mod: T, preserved_attrs: Any = None, optimize_numerics: bool = True) -> T:
-    """Returns a module as it is, which must be in evaluation mode, as in PyTorch.
+    """Returns a module unchanged; it must be in evaluation mode, as in PyTorch.
 
     Example:
         >>> fb.jit.freeze(fb.nn.ReLU().eval())
@@ -158,7 +158,7 @@ def freeze(mod: T, preserved_attrs: Any = None, optimize_numerics: bool = True) 
 
 
 def optimize_for_inference(mod: T, other_methods: Any = None) -> T:
-    """Returns a module in evaluation mode, as it is otherwise.
+    """Returns a module in evaluation mode, otherwise unchanged.
 
     Example:
         >>> fb.jit.optimize_for_inference(fb.nn.ReLU()).training
@@ -208,7 +208,7 @@ def Attribute(value: T, type: Any) -> T:
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """isinstance() that also understands `list[int]` and its kin, of which it looks at the container and the first layer.
+    """isinstance() that also understands `list[int]` and similar types, of which it checks the container and the first level.
 
     Example:
         >>> fb.jit.isinstance([1, 2], list[int]), fb.jit.isinstance([1, "a"], list[int])
@@ -233,7 +233,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 
 def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
-    """Calls a function at once; wait() of the future returns what it answered.
+    """Calls a function at once; wait() of the future returns its result.
 
     Example:
         >>> fb.jit.wait(fb.jit.fork(fb.exp, fb.zeros(1)))

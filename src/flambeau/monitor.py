@@ -158,7 +158,7 @@ class Stat:
 
     Args:
         name: what the names in the event's data begin with, as in "loss.mean".
-        aggregations: what is made of the values.
+        aggregations: the statistics to compute.
         window_size: how long a window is.
         max_samples: the window's event is logged after so many values, and further ones do not count.
 

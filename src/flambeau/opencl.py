@@ -1,6 +1,6 @@
 """OpenCL devices: which there are, what they can do, and why some are not used.
 
-Implementations of OpenCL are looked for when the first device is asked for: the library that ``FLAMBEAU_OPENCL`` names,
+Implementations of OpenCL are searched when a device is first used: the library that ``FLAMBEAU_OPENCL`` names,
 else the system's ``libOpenCL`` and, in this Python environment, the runtime for CPUs that ``pip install flambeau[opencl]``
 brings. A device is used when it builds and runs a probe: a kernel with groups, barriers and 64-bit numbers.
 
@@ -31,7 +31,7 @@ class Device:
         units: compute units, of which each runs a group at a time.
         memory, max_allocation, local_memory: bytes in all, in one piece, and of one group.
         group: items that a group may have.
-        float64, float16, atomic64: what it supports.
+        float64, float16, atomic64: whether it supports these.
 
     Example:
         >>> names = [device.name for device in fb.opencl.devices()]

@@ -120,7 +120,7 @@ def has_torch_function_variadic(*relevant_args: Any) -> bool:
 
 
 def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """Gives a call to the open mode, or else to the classes of the relevant arguments, in order, until one answers.
+    """Hands a call to the active mode, or else to the classes of the relevant arguments, in order, until one handles it.
 
     Args:
         public_api: the function that was called; classes see this object as `func`.
@@ -147,7 +147,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[C
     """A decorator that lets classes handle calls of a function written in Python.
 
     Args:
-        dispatcher: takes the function's arguments and returns those whose classes are to be asked.
+        dispatcher: takes the function's arguments and returns those whose classes may handle the call.
 
     Example:
         >>> @fb.overrides.wrap_torch_function(lambda x: (x,))
@@ -175,7 +175,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[C
 
 
 class DisableTorchFunctionSubclass:
-    """A block in which no class is asked; modes are.
+    """A block that disables handling by classes, but not by modes.
 
     Example:
         >>> from flambeau.overrides import DisableTorchFunctionSubclass
@@ -195,7 +195,7 @@ class DisableTorchFunctionSubclass:
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
-    """A block in which neither classes nor modes are asked.
+    """A block that disables handling by classes and modes.
 
     Example:
         >>> from flambeau.overrides import DisableTorchFunction
@@ -279,7 +279,7 @@ def reopened(mode: TorchFunctionMode) -> Iterator[None]:
 
 
 class TorchFunctionMode:
-    """A block in which `__torch_function__` of this object is asked about every op on this thread.
+    """A block in which `__torch_function__` of this object handles every op on this thread.
 
     Example:
         >>> class Names(fb.overrides.TorchFunctionMode):
@@ -353,7 +353,7 @@ def _overridable() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Callable[.
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """The functions that classes and modes are asked about, by the module or class they are found in.
+    """The functions that classes and modes may handle, by the module or class that contains them.
 
     Example:
         >>> fb.add in fb.overrides.get_overridable_functions()[fb]
@@ -363,7 +363,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """Functions of the library that classes and modes are never asked about: they make tensors of no other, or take none.
+    """Functions that classes and modes never handle: they create tensors without tensor arguments, or take none.
 
     Example:
         >>> ignored = fb.overrides.get_ignored_functions()
@@ -404,7 +404,7 @@ def _minus_one(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:
-    """The full name of a function that classes are asked about, as PyTorch spells it; None for others.
+    """The full name, in PyTorch's spelling, of a function that classes may handle; None for others.
 
     Example:
         >>> fb.overrides.resolve_name(fb.Tensor.add)

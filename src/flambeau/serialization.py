@@ -46,7 +46,7 @@ def save(
 ) -> None:  # fmt: skip
     """Saves tensors and containers of them to a file.
 
-    Containers may be dicts, lists, tuples, sets and their kin, holding tensors, numbers, text, bytes, dtypes, devices,
+    Containers may be dicts, lists, tuples, sets and similar types, holding tensors, numbers, text, bytes, dtypes, devices,
     sizes, generators, NumPy arrays, argparse's Namespace and objects of classes named by add_safe_globals(). Files in
     PyTorch's format (.pt) also hold any other object that the pickle module could write, whole modules among them; see
     load() for how they come back. Tensors that share memory share it again when loaded; of a larger storage only the
@@ -409,7 +409,7 @@ def register_package(priority: int, tagger: Any, deserializer: Any) -> None:
     """Adds a way of naming the places of storages in .pt files, and of bringing them back.
 
     Args:
-        priority: who is asked first: the lowest; the CPU has 10.
+        priority: the order of calls: lowest first; the CPU has 10.
         tagger: (storage) -> the name of its place, or None for storages that are not its own.
         deserializer: (storage on the CPU, name) -> the storage in its place, or None for names that are not its own.
 
@@ -420,7 +420,7 @@ def register_package(priority: int, tagger: Any, deserializer: Any) -> None:
 
 
 class SourceChangeWarning(Warning):
-    """For a class whose source is not what it was when a model of it was saved as a whole. Never given: no file is trusted to say so.
+    """For a class whose source has changed since a model of it was saved. Never issued: no file is trusted to say so.
 
     Example:
         >>> issubclass(fb.serialization.SourceChangeWarning, Warning)

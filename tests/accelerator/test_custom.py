@@ -100,9 +100,9 @@ def test_formulas_say_what_is_wrong():
     formula = accelerator.formula
     error(ValueError, r"expected a text like 'scaled\(x, y, a=2\) = a \* x \* y'", formula, "x * y")
     error(ValueError, "'grad' cannot be the name", formula, "f(grad) = grad")
-    error(ValueError, "mentions 'z', which is no argument; expected x, y", formula, "f(x, y) = x * z")
-    error(ValueError, r"do not know '\^'; for a power write pow\(x, y\)", formula, "f(x) = x ^ 2")
-    error(ValueError, "do not know 'besselj'.*exp", formula, "f(x) = besselj(x)")
+    error(ValueError, "mentions 'z', which is not an argument; expected x, y", formula, "f(x, y) = x * z")
+    error(ValueError, r"do not have '\^'; for a power write pow\(x, y\)", formula, "f(x) = x ^ 2")
+    error(ValueError, "do not have 'besselj'.*exp", formula, "f(x) = besselj(x)")
     error(ValueError, "'pow' takes 2 arguments, got 1", formula, "f(x) = pow(x)")
     error(ValueError, "f: formula 'x \\+': expected a name", formula, "f(x) = x +")
     error(ValueError, r"gradient names \['q'\]; expected some of x", formula, "f(x) = x", gradient={"q": "grad"})

@@ -68,7 +68,7 @@ class LoadedStorage(fb.UntypedStorage):
         """Accounts for copied bytes: a pickle can name the same storage many times."""
         self._copied += size
         if self._copied > 4 * self.nbytes() + (1 << 20):
-            raise FileError("tensors to be conjugated or negated that stand for many times the bytes of their storage")
+            raise FileError("tensors to be conjugated or negated that expand to many times the bytes of their storage")
 
 
 # ---- tensors -------------------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def _parameter_with_state(budget, keys, data, requires_grad, hooks, state):
 
 def _from_type(budget, keys, function, cls, arguments, state):
     if not isinstance(function, Known) or function.make is None or not function.name.startswith("torch._utils._rebuild_"):
-        raise ForbiddenError("a tensor made by a function that loading does not know")
+        raise ForbiddenError("a tensor made by an unknown function")
     kind = cls.kind if isinstance(cls, Known) else cls
     ours = isinstance(cls, Known) and cls.name in ("torch.Tensor", "torch.nn.parameter.Parameter")
     if not ours and not (isinstance(kind, type) and issubclass(kind, fb.Tensor)):

@@ -36,7 +36,7 @@ class FileError(ArgumentError):
 
 
 class ForbiddenError(FileError, pickle.UnpicklingError):
-    """A file that asks for a class or function which loading must not touch.
+    """A file that asks for a class or function that loading must not use.
 
     Example:
         >>> issubclass(fb.serialization.ForbiddenError, fb.serialization.FileError)

@@ -15,7 +15,7 @@ _ONLY_DICTS = "Can only {} for dict, collections.OrderedDict, collections.Counte
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Known:
-    """What a name in a pickle stands for.
+    """The meaning of a name in a pickle.
 
     Args:
         name: the full name.
@@ -71,7 +71,7 @@ class Machine:
         find: gives the Known (or plain value) for a module and a name, or raises.
         persistent: gives the object for a persistent id: a storage.
         budget: limits copies.
-        encoding: of the byte strings that Python 2 wrote; "bytes" leaves them as they are.
+        encoding: of the byte strings that Python 2 wrote; "bytes" keeps them.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ def lobpcg(
         B: (…, m, m); the identity by default.
         X: (…, m, n), where to start; random by default.
         n: how many vectors to start with, if X is not given; k by default.
-        iK: (…, m, m), a matrix close to the inverse of A, which makes convergence quicker.
+        iK: (…, m, m), a matrix close to the inverse of A, which speeds up convergence.
         niter: most iterations; by default until convergence, at most 1000.
         tol: when the residual counts as zero, relative to the norms of A and the vectors.
         largest: the largest eigenvalues, the default, or the smallest.
@@ -40,7 +40,7 @@ def lobpcg(
         ortho_iparams, ortho_fparams, ortho_bparams: accepted, but without effect.
 
     Returns:
-        The eigenvalues, those asked for first, and the vectors as columns.
+        The eigenvalues, the requested extreme first, and the vectors as columns.
 
     Example:
         >>> values, vectors = fb.lobpcg(fb.diag(fb.arange(1.0, 10.0)), k=2)

@@ -166,7 +166,7 @@ def bartlett_window(window_length, periodic, *, dtype, layout, device, pin_memor
 
 @composite("kaiser_window(int window_length, bool periodic=True, float beta=12.0, *, " + _OPTIONS + ") -> Tensor")
 def kaiser_window(window_length, periodic, beta, *, dtype, layout, device, pin_memory, requires_grad):
-    """The Kaiser window, made of the Bessel function I₀.
+    """The Kaiser window, based on the Bessel function I₀.
 
     Args:
         window_length: number of values.

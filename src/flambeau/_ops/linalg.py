@@ -65,7 +65,7 @@ def matrix_rank(A, *, atol, rtol, hermitian):
         A: shape (..., m, n).
         atol: singular values up to this are zero; a number or a tensor.
         rtol: so are those up to this times the largest; if neither is given, machine precision times max(m, n).
-        hermitian: whether A is symmetric or Hermitian, which is quicker.
+        hermitian: whether A is symmetric or Hermitian, which is faster.
 
     Example:
         >>> fb.linalg.matrix_rank(fb.tensor([[1., 2.], [2., 4.]]))
@@ -127,7 +127,7 @@ def pinv(A, *, atol, rtol, hermitian):
         A: shape (..., m, n).
         atol: singular values up to this are zero; a number or a tensor.
         rtol: so are those up to this times the largest; if neither is given, machine precision times max(m, n).
-        hermitian: whether A is symmetric or Hermitian, which is quicker.
+        hermitian: whether A is symmetric or Hermitian, which is faster.
 
     Example:
         >>> fb.linalg.pinv(fb.tensor([[2., 0.], [0., 0.]]))

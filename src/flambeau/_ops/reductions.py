@@ -450,7 +450,7 @@ def renorm(input, p, dim, maxnorm):
         input: a floating point or complex tensor with at least two dimensions.
         p: order of the norm, positive.
         dim: dimension whose slices are scaled.
-        maxnorm: the greatest norm; smaller slices stay as they are.
+        maxnorm: the greatest norm; smaller slices are unchanged.
 
     Example:
         >>> fb.renorm(fb.tensor([[3.0, 4.0], [0.0, 1.0]]), 2, 0, 2.5)

@@ -41,7 +41,7 @@ def empty_cache() -> int:
 
 
 def set_memory_cap(bytes) -> None:
-    """Sets how many bytes may be held from the system at most; None takes the cap away.
+    """Sets how many bytes may be held from the system at most; None removes the cap.
 
     Example:
         >>> fb.set_memory_cap(None)

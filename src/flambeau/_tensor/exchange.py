@@ -68,11 +68,11 @@ def remember_file(mapping: Any, address: builtins.int, filename: Any) -> None:
 def from_file(
     filename, shared=False, size=0, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
 ):
-    """A 1-d tensor on the memory of a file, which is read as it is needed.
+    """A 1-d tensor on the memory of a file, which is read on demand.
 
     Args:
         filename: name of the file.
-        shared: whether changes reach the file and everybody who maps it; the file is made or grows if need be.
+        shared: whether changes are written to the file and seen by others that map it; the file is created or extended if needed.
             Otherwise it
             must be long enough, and changes stay in memory.
         size: how many elements.

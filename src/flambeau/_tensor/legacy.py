@@ -164,7 +164,7 @@ def _is_pinned(self, device=None):
 def _to_dense(self, dtype=None, *, masked_grad=None):
     """to_dense(dtype=None)
 
-    The tensor with all its elements: itself, unless it is sparse or another dtype is asked for.
+    The tensor with all its elements: itself, unless it is sparse or another dtype is given.
 
     Example:
         >>> fb.ones(2).to_dense()

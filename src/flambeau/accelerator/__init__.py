@@ -116,7 +116,7 @@ def _device(given: Any) -> Any:
         device = _C.device(given)
     if device.type not in _KINDS:
         raise ArgumentError(
-            f"accelerator: device '{device}' is no accelerator of this build; expected {' or '.join(_KINDS)}"
+            f"accelerator: device '{device}' is not an accelerator of this build; expected {' or '.join(_KINDS)}"
         )
     index = device.index or 0
     if not 0 <= index < (count := _C.accelerator_count(device)):
@@ -156,7 +156,7 @@ class device_index:
     """A block in which an accelerator is the current one, as for set_device_index().
 
     Args:
-        device: its index; None leaves everything as it is.
+        device: its index; None changes nothing.
 
     Example:
         >>> with fb.accelerator.device_index(None):
@@ -195,7 +195,7 @@ class Event:
 
     Args:
         device: the accelerator, the current one by default.
-        enable_timing: whether elapsed_time() may be asked.
+        enable_timing: whether elapsed_time() can be called.
         blocking, interprocess: no effect.
 
     Example:
@@ -483,7 +483,7 @@ def reset_peak_memory_stats(device_index: Any = None, /) -> None:
 
 
 def reset_accumulated_memory_stats(device_index: Any = None, /) -> None:
-    """The same as reset_peak_memory_stats(): counts of calls go on.
+    """The same as reset_peak_memory_stats(): counts of calls continue.
 
     Args:
         device_index: the accelerator, the current one by default.

@@ -201,7 +201,7 @@ def kernel(
             ``-> (Tensor values, Tensor indices)`` for several.
         body: what one item does.
         functions: C functions that the body calls; they begin with FN.
-        outputs: makes the results' memory from arguments that it asks for by name. By default one tensor like the first.
+        outputs: creates the results' memory from the arguments named by its parameters. By default one tensor like the first.
         items: how many items there are, from arguments and results by name; by default the elements of the first result.
         gradient: takes what it needs of arguments, results and ``grad_<result>`` (or ``grad``, of the first) by name, and
             returns a gradient or None for each tensor argument, alone where there is one. Another kernel will do.

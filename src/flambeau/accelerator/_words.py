@@ -86,7 +86,7 @@ def parse(op: str, text: str, names: tuple[str, ...]) -> Tree:
 def _check(op: str, tree: Tree, names: tuple[str, ...]) -> None:
     if isinstance(tree, str) and tree not in names:
         known = f"expected {', '.join(names)}" if names else "the formula has no arguments"
-        raise ArgumentError(f"{op}: the formula mentions '{tree}', which is no argument; {known}")
+        raise ArgumentError(f"{op}: the formula mentions '{tree}', which is not an argument; {known}")
     if not isinstance(tree, tuple):
         return
     name, count = tree[0], len(tree) - 1
@@ -95,7 +95,7 @@ def _check(op: str, tree: Tree, names: tuple[str, ...]) -> None:
     elif name != "where" and name not in WORDS:
         hint = "; for a power write pow(x, y)" if name == "^" else ""
         raise ArgumentError(
-            f"{op}: formulas do not know '{name}'{hint}; they know + - * / < <= > >= == != && || !, where, {', '.join(WORDS)}"
+            f"{op}: formulas do not have '{name}'{hint}; they have + - * / < <= > >= == != && || !, where, {', '.join(WORDS)}"
         )
     elif count != (expected := 3 if name == "where" else 2 if name in _TWO else 1):
         raise ArgumentError(f"{op}: '{name}' takes {expected} argument{'s' * (expected > 1)}, got {count}")

@@ -39,7 +39,7 @@ class autocast:
     """Within the block, or the decorated function, ops run in the precision that suits them.
 
     Matrix products and convolutions run in `dtype`, ops that need the range or the digits run in float32, others in the
-    dtype of their inputs. Parameters stay as they are, no model has to be converted. Only the calling thread is
+    dtype of their inputs. Parameters are not changed, no model has to be converted. Only the calling thread is
     affected.
 
     Args:

@@ -22,7 +22,7 @@ def run_jvp(
 
     Args:
         cls: the Function.
-        inputs: its arguments; None for what is no tensor.
+        inputs: its arguments; None for non-tensors.
         tangents: those of the arguments.
         ctx: the call's context.
         outputs: what forward returned.

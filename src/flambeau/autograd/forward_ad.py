@@ -140,7 +140,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     if tensor.dtype != tangent.dtype:
         raise ArgumentError(f"make_dual: the tangent must have the dtype of the tensor, {tensor.dtype}, got {tangent.dtype}")
     if not fb.is_grad_enabled():
-        raise StateError("make_dual: tangents travel along what is recorded, and recording is off; leave no_grad()")
+        raise StateError("make_dual: tangents need recording, which is off; leave no_grad()")
     if unpack_dual(tangent).tangent is not None:
         raise StateError(
             "make_dual: Trying to set a forward gradient that has a forward gradient at the same level is not supported; give "

@@ -149,7 +149,7 @@ class FunctionCtx:
         if once and self._saved is None:
             raise RuntimeError(
                 f"{self._name}: saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the "
-                "autograd.Function. Read it once, or leave that attribute away"
+                "autograd.Function. Read it once, or drop that attribute"
             )
         # A kept output's history is this function's own node, known while backward runs.
         tensors = tuple(

@@ -73,7 +73,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 class saved_tensors_hooks:
-    """Tensors kept for backward inside go through pack; what it returns is kept, and unpack turns it back.
+    """Tensors saved for backward inside are passed to pack; its result is saved, and unpack restores the tensor.
 
     Args:
         pack_hook: called with each tensor when it is kept; must not change it.

@@ -52,7 +52,7 @@ class profile:
     ) -> None:
         there = fb.accelerator.is_available()
         if use_device is not None and not there:
-            raise ArgumentError(f"profile: there is no accelerator to record; leave use_device={use_device!r} away")
+            raise ArgumentError(f"profile: there is no accelerator to record; drop use_device={use_device!r}")
         if use_cuda and not there:
             warnings.warn("profile: there is no CUDA here; only the CPU is recorded", stacklevel=2)
         self.enabled, self.use_cuda = enabled, use_cuda and there

@@ -4,7 +4,7 @@ It is taken for float32 (and the half types, which compute in float32) where it 
 groups, channels in multiples of 16 and enough of them. Errors stay below some 5e-6 of the largest result, about those
 of the direct way for many channels; results do not depend on the number of threads. Two things differ from the direct
 way: sums of whole numbers are no longer exact, and an input much larger than its neighbors costs digits in results up
-to five pixels away. Where an infinity or NaN comes out, the direct way is taken instead, so that it stays in the
+to five pixels away. If a result is infinite or NaN, the direct algorithm is used instead, so that it stays in the
 windows that hold it.
 
 Example:

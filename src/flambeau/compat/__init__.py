@@ -118,7 +118,7 @@ def explain(error: BaseException) -> None:
     """Adds a line to an error about a name that flambeau, its tensors, modules or optimizers do not have.
 
     Args:
-        error: an AttributeError or ImportError; any other is left as it is.
+        error: an AttributeError or ImportError; any other is unchanged.
 
     Example:
         >>> try:

@@ -48,7 +48,7 @@ importlib.import_module("torch")
 def install_torch(break_system_packages: bool = False) -> Path:
     """Installs a distribution named torch, which hands out flambeau, into the environment of this Python.
 
-    Installing twice updates it. An environment that has another torch is left as it is.
+    Installing twice updates it. An environment with another torch is not changed.
 
     Args:
         break_system_packages: also install into a Python that the operating system manages; pip's option of that name.

@@ -142,7 +142,7 @@ def _value(full: str) -> Any:
 
 
 def is_absent(full: str) -> bool:
-    """Whether a dotted name is, or is below, a module that stands for one of PyTorch's.
+    """Whether a dotted name is, or is below, a module that replaces one of PyTorch's.
 
     Example:
         >>> from flambeau.compat import absent
@@ -154,7 +154,7 @@ def is_absent(full: str) -> bool:
 
 
 def module(full: str) -> types.ModuleType:
-    """A module that stands for one of PyTorch's; see is_absent().
+    """A module that replaces one of PyTorch's; see is_absent().
 
     Example:
         >>> from flambeau.compat import absent
@@ -186,7 +186,7 @@ def name(owner: str, short: str) -> Any:
 
 
 def placeholder(full: str) -> Any:
-    """What stands for a name flambeau does not have.
+    """The placeholder for a name that flambeau does not have.
 
     Example:
         >>> from flambeau.compat import absent

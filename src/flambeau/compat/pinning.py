@@ -11,7 +11,7 @@ __all__ = ["pin_memory"]
 
 
 def pin_memory(data: Any, device: Any = None) -> Any:
-    """The data with its tensors in pinned memory; the data itself where there is no accelerator.
+    """The data with its tensors in pinned memory; the data itself without an accelerator.
 
     Args:
         data: tensors, or containers of them.

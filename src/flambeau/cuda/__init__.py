@@ -280,7 +280,7 @@ seed = _asks("seed", "Seeds the present CUDA device from the system's entropy", 
 
 
 def set_device(device: Any) -> None:
-    """Makes a CUDA device the present one, which is the first one; -1 or None asks for none and changes nothing.
+    """Makes a CUDA device the current one; -1 or None changes nothing.
 
     Example:
         >>> fb.cuda.set_device(-1)
@@ -296,7 +296,7 @@ def set_device(device: Any) -> None:
 
 
 class device(contextlib.AbstractContextManager[Any]):
-    """Makes a CUDA device the present one within the block; -1 or None leaves things as they are.
+    """Makes a CUDA device the current one within the block; -1 or None changes nothing.
 
     Example:
         >>> with fb.cuda.device(None):

@@ -27,7 +27,7 @@ class Event:
     """A point in a stream's work, to wait for or to measure by. Without a device it is a point in the host's time.
 
     Args:
-        enable_timing: whether elapsed_time() may be asked.
+        enable_timing: whether elapsed_time() can be called.
         blocking, interprocess: no effect here.
 
     Example:

@@ -81,7 +81,7 @@ def is_mpi_available() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether a group can be made with a backend as it is, not only under its name.
+    """Whether a backend itself is available, not only its name.
 
     Example:
         >>> fb.distributed.is_backend_available("gloo"), fb.distributed.is_backend_available("nccl")
@@ -292,7 +292,7 @@ def init_process_group(
             or the seconds in the environment variable FLAMBEAU_START_TIMEOUT.
         world_size: the number of processes; from the environment if not given.
         rank: the number of this one; from the environment if not given.
-        store: where processes meet, in place of init_method.
+        store: the store for rendezvous, in place of init_method.
         group_name: not used, as in PyTorch.
         pg_options: options of a backend; not supported.
         device_id: a device that tensors will be on; tensors on any device can be sent.

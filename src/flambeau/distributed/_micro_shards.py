@@ -94,7 +94,7 @@ class MicroShards:
         return x[shard * size : (shard + 1) * size]
 
     def backward(self, loss: Tensor) -> None:
-        """Runs backward for the micro-shard at hand, once each.
+        """Runs backward for the current micro-shard, once each.
 
         Args:
             loss: its loss, a mean over its samples.

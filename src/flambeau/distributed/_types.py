@@ -319,7 +319,7 @@ class group(metaclass=_GroupNames):
 
 
 class GroupMember(metaclass=_GroupNames):
-    """What new_group answers to processes outside of a group: GroupMember.NON_GROUP_MEMBER.
+    """The result of new_group in processes outside of a group: GroupMember.NON_GROUP_MEMBER.
 
     Example:
         >>> fb.distributed.GroupMember.NON_GROUP_MEMBER

@@ -183,7 +183,7 @@ class TanhTransform(Transform):
 
 
 class AbsTransform(Transform):
-    """y = |x|; the inverse answers the positive x.
+    """y = |x|; the inverse returns the positive x.
 
     Example:
         >>> fb.distributions.AbsTransform()(fb.tensor([-2.0]))

@@ -191,7 +191,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
         has_aux: whether func returns (output, aux); aux is passed on as a third result.
 
     Returns:
-        (output, vjp_fn) or (output, vjp_fn, aux). vjp_fn takes cotangents in the structure of the output and answers
+        (output, vjp_fn) or (output, vjp_fn, aux). vjp_fn takes cotangents in the structure of the output and returns
         with a tuple, one entry per primal. Mapped over cotangents by vmap, it runs func again for all of them at once.
 
     Example:

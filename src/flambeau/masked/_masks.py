@@ -122,7 +122,7 @@ def _reduction_identity(op_name: str, input: Tensor, *args: Any) -> Tensor | Non
     elif name in ("mean", "var", "std"):
         return None
     else:
-        raise NotImplementedError(f"masked: identity of {name} on {dtype} input is not defined; it is no reduction")
+        raise NotImplementedError(f"masked: identity of {name} on {dtype} input is not defined; it is not a reduction")
     return fb.full((), value, dtype=dtype, device=input.device)
 
 

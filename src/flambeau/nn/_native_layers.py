@@ -126,7 +126,7 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """Convolution over time of sequences laid out (time, batch, channels).
+    """Convolution over time of sequences of shape (time, batch, channels).
 
     Args:
         input: (time, batch, channels in).

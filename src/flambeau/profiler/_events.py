@@ -134,7 +134,7 @@ class FunctionEvent:
 
 
 class MemoryEvent(NamedTuple):
-    """Memory of a tensor that was taken (bytes > 0) or let go; `total` is what living tensors had afterwards.
+    """Memory of a tensor that was allocated (bytes > 0) or freed; `total` is that of live tensors afterwards.
 
     Example:
         >>> with fb.profiler.profile(profile_memory=True) as p:

@@ -38,7 +38,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What a schedule can ask for in a step.
+    """The actions of a schedule's step.
 
     Example:
         >>> fb.profiler.schedule(wait=1, warmup=0, active=1)(0)
@@ -185,7 +185,7 @@ class profile:
             recorded.
         on_trace_ready: called with this profile whenever a recording is complete.
         record_shapes: whether to record the shapes of tensor arguments.
-        profile_memory: whether to record memory that is taken and let go, on every device.
+        profile_memory: whether to record allocations and frees, on every device.
         with_stack: whether to record where ops were called.
         with_flops: not supported.
         with_modules: not supported.
@@ -225,7 +225,7 @@ class profile:
             ("experimental_config", experimental_config),
         ):
             if value:
-                strict_or_warn(f"profile: {name} is not supported and has no effect; leave it away")
+                strict_or_warn(f"profile: {name} is not supported and has no effect; drop it")
         chosen = set(supported_activities() if activities is None else activities)
         if not all(isinstance(activity, ProfilerActivity) for activity in chosen):
             raise TypeError(f"profile: activities must be ProfilerActivity members, got {activities}")

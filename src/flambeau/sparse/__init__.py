@@ -33,7 +33,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
     Args:
         mat1: the left matrix.
         mat2: the right matrix.
-        reduce: what becomes of the products that meet in one element: "sum" (the default), or with compressed rows and a
+        reduce: how the products of one element are combined: "sum" (the default), or with compressed rows and a
             dense mat2 "mean", "amax" or "amin".
 
     Example:

@@ -36,10 +36,10 @@ _RECOMPUTED = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUT
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the op and its arguments.
+    """Information for a policy besides the op and its arguments.
 
     Args:
-        is_recompute: whether this is the second run, in which policies are asked again and the answer changes nothing.
+        is_recompute: whether this is the second run, in which policies are called again without effect.
         op_output: the op's result; None in the second run.
 
     Example:

@@ -143,7 +143,7 @@ def checkpoint(
     Args:
         function: what to run; it must do the same both times.
         args: its arguments.
-        use_reentrant: False keeps the graph and recomputes what backward asks for, and stops there; True runs forward
+        use_reentrant: False keeps the graph and recomputes what backward needs, and stops there; True runs forward
             without a graph and backward inside backward. Say which: without it True is taken, with a warning, as
             PyTorch does.
         context_fn: returns two contexts, for the first and the second run. Only with use_reentrant=False.

@@ -19,7 +19,7 @@ __dir__ = __all__.copy
 
 
 class FileBaton:
-    """Holds the lock while its file exists; others wait for the file to go away.
+    """Holds the lock while its file exists; others wait until the file is removed.
 
     Args:
         lock_file_path: the file to create.

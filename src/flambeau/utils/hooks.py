@@ -24,7 +24,7 @@ def unserializable_hook(f: Any) -> Any:
 
 
 class RemovableHandle:
-    """What registering a hook returns: remove() takes the hook away; a `with` block removes it at the end.
+    """Returned by registering a hook: remove() removes the hook; a `with` block removes it at the end.
 
     Example:
         >>> m = fb.nn.ReLU()
@@ -44,7 +44,7 @@ class RemovableHandle:
         self.extra_dict_ref: tuple[weakref.ref[Any], ...] = tuple(weakref.ref(extra) for extra in extras)
 
     def remove(self) -> None:
-        """Takes the hook away; a second call does nothing.
+        """Removes the hook; a second call does nothing.
 
         Example:
             >>> handle = fb.nn.ReLU().register_forward_hook(print)

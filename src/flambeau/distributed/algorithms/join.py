@@ -101,7 +101,7 @@ class Join:
             raise ArgumentError("Join: joinables is empty, expected at least one")
         for one in joinables:
             if not hasattr(one, "_join_config"):
-                raise TypeError(f"Join: {type(one).__name__} is no Joinable, or its __init__ did not call Joinable's")
+                raise TypeError(f"Join: {type(one).__name__} is not a Joinable, or its __init__ did not call Joinable's")
         groups = {id(one.join_process_group) for one in joinables}
         if len(groups) > 1:
             raise ArgumentError("Join: Using join context manager with multiple process groups; all joinables must share one")
@@ -163,7 +163,7 @@ class Join:
         """
         config = getattr(joinable, "_join_config", None)
         if config is None:
-            raise TypeError(f"Join.notify_join_context: {type(joinable).__name__} is no Joinable, or its __init__ did not call it")
+            raise TypeError(f"Join.notify_join_context: {type(joinable).__name__} is not a Joinable, or its __init__ did not call it")
         if not config.enable or not config.is_first_joinable:
             return None
         group, device = joinable.join_process_group, joinable.join_device

@@ -66,7 +66,7 @@ class Metadata:
         """The metadata of a folder, checked."""
         path = os.path.join(folder, NAME)
         if not os.path.exists(path):
-            raise CheckpointException(f"load: {folder} has no {NAME}: it is no checkpoint, or one whose saving was interrupted")
+            raise CheckpointException(f"load: {folder} has no {NAME}: it is not a checkpoint, or one whose saving was interrupted")
         try:
             with open(path, encoding="utf-8") as file:
                 known = json.load(file)
@@ -80,7 +80,7 @@ class Metadata:
                     piece = Piece(tuple(map(_size, p["offsets"])), tuple(map(_size, p["sizes"])), _file_name(p["file"]), str(p["key"]))
                     ends = [o + s for o, s in zip(piece.offsets, piece.sizes, strict=True)]
                     if len(ends) != len(shape) or any(end > size for end, size in zip(ends, shape, strict=True)):
-                        raise ValueError(f"a piece of {name} lies outside of it")
+                        raise ValueError(f"a piece of {name} is outside of it")
                     pieces.append(piece)
                 result.tensors[name] = (shape, str(entry["dtype"]), pieces)
             return result

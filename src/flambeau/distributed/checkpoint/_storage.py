@@ -63,7 +63,7 @@ class DefaultLoadPlanner:
     """Each process loads what its state_dict has.
 
     Args:
-        allow_partial_load: whether values that the checkpoint does not have stay as they are; else they are an error.
+        allow_partial_load: whether values that the checkpoint does not have keep their value; otherwise they are an error.
 
     Example:
         >>> fb.distributed.checkpoint.DefaultLoadPlanner(allow_partial_load=True).allow_partial_load

@@ -348,7 +348,7 @@ def set_state_dict(
         model: the model.
         optimizers: one or several.
         model_state_dict: what get_state_dict() gave for the model.
-        optim_state_dict: what it gave for the optimizers.
+        optim_state_dict: its result for the optimizers.
         options: how to set them.
 
     Example:

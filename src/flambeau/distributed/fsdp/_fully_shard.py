@@ -105,7 +105,7 @@ class FSDPModule:
             group.sync = requires_gradient_sync
 
     def set_is_last_backward(self, is_last_backward: bool) -> None:
-        """Accepted: every backward ends what it began.
+        """Accepted: every backward completes its reductions.
 
         Args:
             is_last_backward: whether this step has no further backward.
@@ -287,7 +287,7 @@ def fully_shard(
         shard_placement_fn: gives for a parameter the Shard to cut it by; dimension 0 if None.
         mp_policy: dtypes of computation and communication.
         offload_policy: where pieces are kept.
-        ignored_params: parameters that stay as they are.
+        ignored_params: parameters that are not sharded.
 
     Example:
         >>> from flambeau.distributed.fsdp import fully_shard
@@ -345,7 +345,7 @@ def _sharded(modules: list[Any], mesh: Any, placement: Any, ignored: set[Paramet
     result = []
     for name, p, where in places.values():
         if p.ndim == 0:
-            raise ArgumentError(f"fully_shard: parameter {name} has no dimension to cut; give it one of size 1")
+            raise ArgumentError(f"fully_shard: parameter {name} has no dimension to shard; give it one of size 1")
         wanted = placement(p) if placement is not None else None
         dim = 0 if wanted is None else wanted.dim % p.ndim
         result.append(ShardedParameter(name, where, p, mesh, dim))
@@ -356,7 +356,7 @@ def register_fsdp_forward_method(module: Module, method_name: str) -> None:
     """Has another method of a module run with whole parameters, as forward does.
 
     Args:
-        module: a module given to fully_shard; any other is left as it is.
+        module: a module given to fully_shard; any other is unchanged.
         method_name: name of the method.
 
     Example:

@@ -367,7 +367,7 @@ def grid_sample(
         input: (N, C, H, W) or (N, C, D, H, W).
         grid: (N, H', W', 2) or (N, D', H', W', 3), x first.
         mode: "bilinear", "nearest" or, for 4-d inputs, "bicubic".
-        padding_mode: what lies outside: "zeros", "border" or "reflection".
+        padding_mode: the value of pixels outside: "zeros", "border" or "reflection".
         align_corners: whether -1 and 1 mean the centers of the corner pixels, not the image's corners.
 
     Example:

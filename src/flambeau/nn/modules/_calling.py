@@ -206,7 +206,7 @@ class Calling:
 
         The older form of register_full_backward_hook(): grad_input are the gradients of that last op, not of the
         module. The
-        output stays as it is, so it may be changed in place.
+        output is unchanged, so it may be modified in place.
 
         Example:
             >>> m = fb.nn.Linear(2, 1)

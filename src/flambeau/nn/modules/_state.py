@@ -237,7 +237,7 @@ class State:
                 target.materialize(source.shape)  # type: ignore[attr-defined]  # lazy, as is_lazy() said
         if target.is_meta and not source.is_meta and not assign:
             warnings.warn(
-                f"load_state_dict: for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter keeps no values; "
+                f"load_state_dict: for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter copies no values; "
                 "pass assign=True, or make the module on a real device first",
                 stacklevel=2,
             )

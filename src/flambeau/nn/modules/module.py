@@ -426,7 +426,7 @@ class Module(Tree, Calling, State):
                     param.grad = param.grad.detach().zero_()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Accepted and without effect: there is no compiler yet, the module runs as it is.
+        """Accepted and without effect: there is no compiler yet.
 
         Example:
             >>> fb.nn.ReLU().compile()

@@ -85,7 +85,7 @@ def _zeros(rows: int, columns: int, format: str, group_size: int | None, device:
 class QuantizedLinear(_Quantized):
     """x · weightᵀ + bias with a weight stored as small integers.
 
-    The integers are read as they are and multiplied with x in one pass; the weight is never converted as a whole.
+    The integers are read directly and multiplied with x in one pass; the weight is never converted as a whole.
     Gradients reach x and the bias, not the weight.
 
     Args:

@@ -33,7 +33,7 @@ def fuse_conv_bn_weights(
     conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
     bn_b: Tensor | None, transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
-    """Weight and bias of a convolution that does what it and the batch norm behind it did.
+    """Weight and bias of a convolution that includes the batch norm after it.
 
     Args:
         conv_w: the convolution's weight.
@@ -58,7 +58,7 @@ def fuse_linear_bn_weights(
     linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
     bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
-    """Weight and bias of a linear layer that does what it and the batch norm behind it did.
+    """Weight and bias of a linear layer that includes the batch norm after it.
 
     Args:
         linear_w: the layer's weight.

@@ -173,7 +173,7 @@ class CyclicLR(_WithMomentum):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """The learning rate falls to `eta_min` along half a cosine, jumps back, and falls again, more slowly if asked.
+    """The learning rate falls to `eta_min` along half a cosine, jumps back, and falls again, more slowly on request.
 
     Args:
         optimizer: the optimizer whose learning rates are set.

@@ -22,8 +22,8 @@ def local_map(
 
     Args:
         func: the function.
-        out_placements: the placements of the result, or a tuple of them, None for a value that is no tensor.
-        in_placements: for each positional argument its placements, None for one that is no DTensor.
+        out_placements: the placements of the result, or a tuple of them, None for a non-tensor.
+        in_placements: for each positional argument its placements, None for one that is not a DTensor.
         in_grad_placements: for each positional argument the placements of its gradient, where these differ.
         device_mesh: the mesh of the results; that of the arguments if not given.
         redistribute_inputs: whether arguments under other placements are redistributed; else they are an error.
@@ -92,7 +92,7 @@ def _listed(placements: Sequence[Placement]) -> list[Placement]:
 
 @contextlib.contextmanager
 def implicit_replication() -> Iterator[None]:
-    """Inside, plain tensors that meet DTensors count as Replicate. They must be the same in all processes.
+    """Inside, plain tensors combined with DTensors count as Replicate. They must be the same in all processes.
 
     Example:
         >>> from flambeau.distributed.tensor import Shard, distribute_tensor

@@ -62,7 +62,7 @@ def cut_cross_entropy(
     if len(cuts) > 1 or any(not p.is_replicate() for d, p in enumerate(input._placements) if d not in cuts):
         raise ArgumentError(f"cross_entropy: loss_parallel needs scores cut along the classes only, got {input._placements}")
     if weight is not None or smoothing or target.is_floating_point():
-        raise ArgumentError("cross_entropy: loss_parallel knows no weight, label_smoothing or probabilities as target")
+        raise ArgumentError("cross_entropy: loss_parallel does not support weight, label_smoothing or probabilities as target")
     if reduction not in ("none", "mean", "sum"):
         raise ArgumentError(f"cross_entropy: reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
     if isinstance(target, DTensor):

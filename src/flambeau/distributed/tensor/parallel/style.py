@@ -172,7 +172,7 @@ class PrepareModuleInput(ParallelStyle):
     """Moves the inputs of a module from one placement to another.
 
     Args:
-        input_layouts: how the positional inputs are placed; None for those that stay as they are.
+        input_layouts: how the positional inputs are placed; None for those that are unchanged.
         desired_input_layouts: how they are to be placed.
         input_kwarg_layouts: the same for inputs given by name.
         desired_input_kwarg_layouts: the same for inputs given by name.
@@ -223,7 +223,7 @@ class PrepareModuleOutput(ParallelStyle):
     """Moves the outputs of a module from one placement to another.
 
     Args:
-        output_layouts: how the outputs are placed; None for those that stay as they are.
+        output_layouts: how the outputs are placed; None for those that are unchanged.
         desired_output_layouts: how they are to be placed.
         use_local_output: whether the results are this process's parts as plain tensors.
 

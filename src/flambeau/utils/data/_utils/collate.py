@@ -18,7 +18,7 @@ def _is_array(value: Any) -> bool:
 
 
 def default_convert(data: Any) -> Any:
-    """Turns NumPy arrays into tensors, also those in lists, tuples and mappings; leaves the rest as it is.
+    """Turns NumPy arrays into tensors, also those in lists, tuples and mappings; other values are unchanged.
 
     Args:
         data: a sample.
