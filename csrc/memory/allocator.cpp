@@ -30,6 +30,17 @@ void raise_peak(int64_t value, int64_t& peak) {
     if (value > peak) peak = value;
 }
 
+// A block that was handed out.
+void count_block(MemoryStats& s, const Block& block) {
+    s.allocations++;
+    s.blocks++;
+    s.allocated += block.requested;
+    s.active += block.size;
+    raise_peak(s.allocated, s.allocated_peak);
+    raise_peak(s.active, s.active_peak);
+    raise_peak(s.blocks, s.blocks_peak);
+}
+
 }  // namespace
 
 std::string memory_table(const MemoryStats& s, const std::string& device, size_t total) {
@@ -74,14 +85,8 @@ Block* CachingAllocator::allocate_exact(size_t bytes, int stream) {
     stats_.reserved += block->size;
     stats_.segments++;
     stats_.maps++;
-    stats_.allocations++;
-    stats_.blocks++;
-    stats_.allocated += bytes;
-    stats_.active += block->size;
-    raise_peak(stats_.allocated, stats_.allocated_peak);
-    raise_peak(stats_.active, stats_.active_peak);
     raise_peak(stats_.reserved, stats_.reserved_peak);
-    raise_peak(stats_.blocks, stats_.blocks_peak);
+    count_block(stats_, *block);
     return block;
 }
 
@@ -116,13 +121,7 @@ Block* CachingAllocator::allocate(size_t bytes, int stream) {
     if (!block) block = grow(p, size, stream, bytes);
     block->used = true;
     block->requested = bytes;
-    stats_.allocations++;
-    stats_.blocks++;
-    stats_.allocated += bytes;
-    stats_.active += block->size;
-    raise_peak(stats_.allocated, stats_.allocated_peak);
-    raise_peak(stats_.active, stats_.active_peak);
-    raise_peak(stats_.blocks, stats_.blocks_peak);
+    count_block(stats_, *block);
     return block;
 }
 

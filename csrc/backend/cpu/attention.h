@@ -1,4 +1,4 @@
-// What the ways of computing attention share: the arguments, and what happens to a tile of scores.
+// Shared by the attention algorithms: the arguments, and operations on a tile of scores.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -27,7 +27,7 @@ Matrix<T> matrix(const Tensor& t, int64_t n, int64_t h) {
     return {t.data<T>() + n * t.strides()[0] + h * t.strides()[1], t.strides()[2], t.strides()[3]};
 }
 
-// One chunk of memory, cut up.
+// Splits one allocation into buffers.
 template <class T>
 class Scratch {
   public:
@@ -39,7 +39,7 @@ class Scratch {
     T* next_;
 };
 
-// The scores of queries [i, i + m) and keys [j, j + n) that are not to be seen become -∞; an added mask is added.
+// Sets the scores of queries [i, i + m) and keys [j, j + n) that are masked to -∞; adds an additive mask.
 template <class T>
 void hide(const Attention& p, int64_t b, int64_t h, int64_t i, int64_t m, int64_t j, int64_t n, T* scores,
           int64_t score_row) {
@@ -150,12 +150,12 @@ void forward_panels(const Attention& p, const Tensor& output, const Tensor& logs
 void backward_panels(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
                      const Tensor& dq, const Tensor& dk, const Tensor& dv);
 
-// A few queries, of any floating dtype.
+// For a few queries, of any floating dtype.
 inline constexpr int64_t few_queries = 15;
 bool fits_few(const Attention& p);
 void forward_few(const Attention& p, const Tensor& output, const Tensor& logsumexp);
 
-// float16 and bfloat16; shapes that do not fit are computed as float32.
+// float16 and bfloat16; unsupported shapes are computed as float32.
 bool fits_half(const Attention& p);
 void forward_half(const Attention& p, const Tensor& output, const Tensor& logsumexp);
 void backward_half(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,

@@ -1,5 +1,5 @@
-// Attention of a few queries, as in the generation of text: all queries that share a head of keys and values meet each
-// of them once, where it lies.
+// Attention of a few queries, as in text generation: keys and values are read in place, once for all queries that share
+// them.
 #pragma GCC optimize("fp-contract=fast")
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -16,7 +16,7 @@
 namespace fb::cpu::attention {
 namespace {
 
-constexpr int64_t most_rows = 32;  // queries that are computed together
+constexpr int64_t most_rows = 32;  // queries computed together
 
 #ifdef __AVX512F__
 constexpr int vector_bytes = 64;
@@ -123,7 +123,7 @@ void add_rows(Computed<S>* sums, int64_t sums_row, const Computed<S>* weights, c
         for (int i = 0; i < wide; i++) *reinterpret_cast<Loose*>(sums + r * sums_row + i * width<S>) = sum[r][i];
 }
 
-// f(rows as a constant, the first) for all of them, four at a time.
+// Calls f(rows as a constant, the first) for all rows, four at a time.
 template <class F>
 void in_fours(int64_t count, F f) {
     int64_t r = 0;
@@ -210,7 +210,7 @@ bool fits_few(const Attention& p) {
 }
 
 void forward_few(const Attention& p, const Tensor& output, const Tensor& logsumexp) {
-    // Heads computed together: as many as share keys, unless threads would have nothing to do.
+    // Heads computed together: as many as share keys, unless threads would be idle.
     int64_t heads = std::clamp<int64_t>(most_rows / p.length, 1, p.shared());
     auto groups = [&] { return (p.shared() + heads - 1) / heads; };
     while (heads > 1 && p.batch * p.key_heads * groups() < num_threads()) heads = (heads + 1) / 2;

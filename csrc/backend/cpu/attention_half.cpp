@@ -1,5 +1,5 @@
-// Attention of float16 and bfloat16: operands are arranged from where they lie, as floats or as pairs for the bfloat16
-// instruction; scores, sums and gradients that grow over tiles are float32.
+// Attention of float16 and bfloat16: operands are packed directly from the tensors, as floats or as pairs for the
+// bfloat16 instruction; scores, sums and gradients that accumulate over tiles are float32.
 #include "backend/cpu/attention.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_half.h"
@@ -217,7 +217,7 @@ struct HalfTiles {
     }
 };
 
-// f of the type that fits dtype and processor.
+// Calls f with the type that fits dtype and processor.
 template <class F>
 void with_lanes(const Attention& p, F f) {
     if (p.q.dtype() == DType::F16) return f(HalfTiles<Half, false>{p});

@@ -1,5 +1,5 @@
-// Attention in float32 on the panel kernels: the operands of its products are arranged once, by hand, and a tile of
-// scores lies where the next product reads it.
+// Attention in float32 on the panel kernels: operands are packed once, and a tile of scores is stored where the next
+// product reads it.
 #include "backend/cpu/attention.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_pack.h"

@@ -257,7 +257,7 @@ void row_times_vector(const Product& p, const Pointers& at, int64_t row) {
 
 }  // namespace
 
-// Too large to be taken straight from where it lies.
+// Too large for direct_gemm, which does not pack.
 void large_gemm(const OwnGemm& g) { rows_gemm_fits(g) ? rows_gemm(g) : packed_gemm(g); }
 
 void float_gemm(const OwnGemm& g) {

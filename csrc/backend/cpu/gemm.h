@@ -46,7 +46,7 @@ void rows_gemm(const OwnGemm& g);
 bool rows_gemm_fits(const OwnGemm& g);
 // One of packed_gemm and rows_gemm.
 void large_gemm(const OwnGemm& g);
-// The best of the three.
+// Chooses the fastest of the three.
 void float_gemm(const OwnGemm& g);
 // A float matrix that many others are multiplied with from the left, one after the other; packed only once.
 class RightFactor {

@@ -75,10 +75,10 @@ inline __m512 sums_of(const __m512* v) {
 }
 #undef FB_FOLD
 
-constexpr int across = 8;  // columns of b that meet all rows before the next ones do
+constexpr int across = 8;  // columns of b that are multiplied with all rows before the next ones
 
-// sums[r * across + c] += row r of a times column c of b over n elements. What lies `ahead` of them is fetched
-// meanwhile: columns are too short for the processor to see where they lead.
+// sums[r * across + c] += row r of a times column c of b over n elements. Prefetches what is `ahead` of the columns,
+// which are too short for the hardware prefetcher.
 template <int rows, int columns>
 void dot_products(const BFloat16* a, int64_t a_row, const BFloat16* b, int64_t b_col, int64_t n, int64_t ahead,
                   __m512* sums) {

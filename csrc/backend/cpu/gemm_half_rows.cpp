@@ -11,8 +11,8 @@ namespace {
 constexpr int tall = 2, across = 4;
 constexpr int64_t rows_together = 16;
 
-// sums[r][c] += row r of a times column c of b over n elements, a whole number of pairs of vectors. What lies `ahead`
-// of them is fetched meanwhile.
+// sums[r][c] += row r of a times column c of b over n elements, a whole number of pairs of vectors. Prefetches what is
+// `ahead` of the columns.
 template <class H, int rows, int columns>
 void dot_products(const float* a, int64_t a_row, const H* b, int64_t b_col, int64_t n, int64_t ahead, Floats8* sums) {
     typedef float Loose __attribute__((vector_size(32), aligned(4), may_alias));

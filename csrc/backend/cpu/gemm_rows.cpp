@@ -27,8 +27,8 @@ struct Lanes {
     static constexpr int64_t width = vector_bytes / sizeof(T);
 };
 
-// sums[r][c] += a row r * b column c over n elements, a whole number of vectors. What lies `ahead` of them is fetched
-// meanwhile: columns are too short for the processor to see where they lead.
+// sums[r][c] += a row r * b column c over n elements, a whole number of vectors. Prefetches what is `ahead` of the
+// columns, which are too short for the hardware prefetcher.
 template <class T, int rows, int columns>
 void dot_products(const T* a, int64_t a_row, const T* b, int64_t b_col, int64_t n, int64_t ahead,
                   typename Lanes<T>::type* sums) {

@@ -52,7 +52,7 @@ struct Weight {
             groups = columns / w.group;
         }
     }
-    // int4: how many numbers follow each other that are the low halves of bytes.
+    // int4: number of consecutive numbers in low nibbles.
     int64_t nibbles() const { return kernel == 2 ? 16 : kernel == 3 || kernel == 4 ? 32 : 0; }
     static size_t kernel_of(const QuantWeight& w) {
         if (w.format == QuantFormat::Int8) return w.group ? 1 : 0;
@@ -124,7 +124,7 @@ class LeftRows {
         finite &= most <= std::numeric_limits<float>::max();
         if (!finite) return;
         // The inverse of what is smaller would overflow.
-        constexpr float top = 127 << 8;  // the high byte of no sum of this and a signed byte overflows
+        constexpr float top = 127 << 8;  // no sum of the high byte of this and a signed byte overflows
         float scale = most / top, inverse = most > 1e-30f ? top / most : 0;
         int16_t* to = values_.data() + at * 32;
         // In two steps, which the compiler vectorises: there is no conversion from float to int16.

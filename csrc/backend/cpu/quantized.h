@@ -11,9 +11,9 @@ struct QuantRow {
     int shift;                     // one scale covers 32 << shift numbers
 };
 
-// Rows of int16 (Note [Activations as int16]): `parts` parts of 32 numbers each, four of which share a scale. What is
-// missing from the last four is zero. For int4 also as bytes: of 128 numbers first the high bytes of those that meet
-// low halves of the weight's bytes, then of those that meet high ones, then the low bytes in the same order.
+// Rows of int16 (Note [Activations as int16]): `parts` parts of 32 numbers each; four parts share a scale. The last
+// four are padded with zeros. For int4 also as bytes: of 128 numbers first the high bytes of those multiplied by low
+// nibbles of the weight's bytes, then of those multiplied by high nibbles, then the low bytes in the same order.
 struct QuantLeft {
     const int16_t* values;
     const int8_t* bytes;

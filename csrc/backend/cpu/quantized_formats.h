@@ -1,10 +1,10 @@
 // The formats of quantized weights, and dot products that read them. Included by one file per processor level (Note
 // [Processor levels]), inside an anonymous namespace; FB_WIDE says that AVX-512 with VNNI may be used.
 //
-// Note [Activations as int16]: a product of integers is quicker than one of floats, because nothing has to be converted
-// for each weight. The rows of the left operand are therefore rounded to int16 with one scale per 128 numbers: an error
-// of 2^-16 of the largest of them, far below that of the weights and of half types. Sums of 128 products are exact.
-// int4 meets their two bytes one by one (quantized_int4.h).
+// Note [Activations as int16]: an integer product is faster than a floating point one, because no weight has to be
+// converted. The rows of the left operand are therefore rounded to int16 with one scale per 128 numbers: an error of
+// 2^-16 of the largest of them, far below that of the weights and of half types. Sums of 128 products are exact. int4
+// is multiplied by the two bytes separately (quantized_int4.h).
 
 #ifdef FB_WIDE
 constexpr int word_parts = 1;
@@ -366,7 +366,7 @@ struct Dot {
     void run(const QuantRow* row, int64_t k, const QuantLeft& x, float* out) {
         int64_t blocks = k / (32 * F::parts);
         for (int64_t b = 0; b < blocks; b++) {
-            if constexpr (columns > 1) {  // the next rows, of which the processor would see nothing before they begin
+            if constexpr (columns > 1) {  // the next rows, which the hardware prefetcher cannot predict
                 for (int c = 0; c < columns; c++) {
                     const uint8_t* next = row[c].data + (columns * blocks + b) * F::bytes;
                     for (int i = 0; i < F::bytes; i += 64) __builtin_prefetch(next + i);

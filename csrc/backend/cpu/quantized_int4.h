@@ -1,6 +1,6 @@
 // Dot products with int4. A part of quantized_formats.h, which includes it.
-// 64 bytes of int4, whose halves are unsigned, times 128 numbers in two bytes each: a byte of one times a byte of the
-// other is what the processor multiplies most of at once.
+// 64 bytes of int4, whose nibbles are unsigned, times 128 numbers of two bytes each: the processor has the highest
+// throughput for products of a byte and a byte.
 struct Halves {
     IntPart low[word_parts], high[word_parts];
     explicit Halves(const uint8_t* at) {
