@@ -18,7 +18,7 @@ class Family(NamedTuple):
     model_type: str  # Hugging Face's name
     tensors: dict[str, str]  # within a layer
     outside: dict[str, str] = {}
-    turned: bool = False  # rows of q and k are permuted to pairs
+    permuted: bool = False  # rows of q and k are permuted to pairs
     shifted: bool = False  # norms have 1 added
     settings: dict[str, str] = {}
 
@@ -44,7 +44,7 @@ _SETTINGS = {
 _CAPS = {"final_logit_softcapping": "final_logit_softcapping", "attn_logit_softcapping": "attn_logit_softcapping"}
 
 FAMILIES = {
-    "llama": Family("llama", _LLAMA, turned=True),
+    "llama": Family("llama", _LLAMA, permuted=True),
     "qwen2": Family("qwen2", _LLAMA),
     "qwen3": Family("qwen3", _LLAMA),
     "gemma": Family("gemma", _LLAMA, shifted=True),
@@ -95,7 +95,7 @@ def arranged(name: str, weight: Weight, metadata: dict[str, Any]) -> Weight:
     """The weight as the model expects it: rows of q and k permuted, norms less one."""
     architecture, known = family(metadata)
     part = name.split(".")[-2]
-    if known.turned and part in ("attn_q", "attn_k"):
+    if known.permuted and part in ("attn_q", "attn_k"):
         heads = _setting(metadata, f"{architecture}.attention.head_count")
         if part == "attn_k" and f"{architecture}.attention.head_count_kv" in metadata:
             heads = _setting(metadata, f"{architecture}.attention.head_count_kv")

@@ -310,7 +310,7 @@ def init_process_group(
     chosen = _backend("init_process_group", backend)
     limit = timeout or default_pg_timeout
     given = store
-    store, rank, world_size = _rendezvous.meet(init_method, rank, world_size, given, limit)
+    store, rank, world_size = _rendezvous.join(init_method, rank, world_size, given, limit)
     World.made, ranks = 0, list(range(world_size))
     if world_size == 1:
         engine: Any = Alone()

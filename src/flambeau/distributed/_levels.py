@@ -146,4 +146,4 @@ def rendezvous(
         >>> rank, size
         (0, 1)
     """
-    yield _rendezvous.meet(url, rank, world_size, None, timeout or datetime.timedelta(minutes=30))
+    yield _rendezvous.join(url, rank, world_size, None, timeout or datetime.timedelta(minutes=30))

@@ -92,7 +92,7 @@ def _first_node(nodes: str) -> str:
     return name + rest.split("]")[0].split(",")[0].split("-")[0]
 
 
-def meet(
+def join(
     init_method: str | None, rank: int, world_size: int, store: Any, timeout: datetime.timedelta
 ) -> tuple[Any, int, int]:
     """The shared store, the rank of this process and the number of all."""

@@ -117,9 +117,9 @@ def rprop(
         grad = -grad if maximize else grad
         state_steps[i] += 1
         agreement = grad * prev
-        turned = agreement < 0
-        factor = fb.ones_like(grad.detach()).masked_fill_(agreement > 0, etaplus).masked_fill_(turned, etaminus)
+        flipped = agreement < 0
+        factor = fb.ones_like(grad.detach()).masked_fill_(agreement > 0, etaplus).masked_fill_(flipped, etaminus)
         step_size.mul_(factor).clamp_(step_size_min, step_size_max)
-        grad = grad.masked_fill(turned, 0)
+        grad = grad.masked_fill(flipped, 0)
         param.addcmul_(grad.sign(), step_size.clone() if differentiable else step_size, value=-1)
         prev.copy_(grad)

@@ -29,7 +29,7 @@ class Layout(NamedTuple):
     blocks: bool
     starts: str  # the accessors for the starts of rows (columns), and for the other coordinate
     plain: str
-    turned: str  # the layout of the transposed matrix
+    transposed: str  # the layout of the transposed matrix
 
 
 LAYOUTS: dict[Any, Layout] = {
@@ -164,14 +164,14 @@ def permuted(x: SparseTensor, order: Sequence[int]) -> SparseTensor:
             names = " and ".join(f"{i}({('Batch', 'Sparse', 'Dense')[kinds[i]]})" for i in sorted((to, d)))
             wording = "transpose(): can only transpose dimensions of the same type (Batch, Sparse, Dense)"
             raise ArgumentError(f"{wording}, got {names}; use .to_sparse_coo() first")
-    turned, inner = order[n] != n, 2 if layout.blocks else 0
+    is_transposed, inner = order[n] != n, 2 if layout.blocks else 0
     size, index = tuple(x.shape[d] for d in order), x._index[list(order[: n + 2])]
-    blocks = ([2, 1] if turned else [1, 2]) if layout.blocks else []
+    blocks = ([2, 1] if is_transposed else [1, 2]) if layout.blocks else []
     values = x._value.permute(0, *blocks, *(d - n - 1 + inner for d in order[n + 2 :]))
     if list(order[:n]) != list(range(n)):
         moved = flatten(index[:n], size[:n]).argsort(stable=True)
         index, values = index[:, moved], values[moved]
-    return make(index, values, size, x._ordered, getattr(fb, layout.turned) if turned else x._layout, x._index_dtype)
+    return make(index, values, size, x._ordered, getattr(fb, layout.transposed) if is_transposed else x._layout, x._index_dtype)
 
 
 # ---- construction --------------------------------------------------------------------------------------------------------

@@ -117,10 +117,10 @@ def _sparse_product(op: str, a: SparseTensor, b: SparseTensor) -> SparseTensor:
         raise ArgumentError(f"{op}: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
     counts = fb.bincount(b_rows, minlength=b.shape[0])
     starts = counts.cumsum(0) - counts
-    meetings = counts[columns]
-    left = fb.arange(columns.shape[0], device=columns.device).repeat_interleave(meetings)
-    before = (meetings.cumsum(0) - meetings).repeat_interleave(meetings)
-    right = starts[columns].repeat_interleave(meetings) + fb.arange(left.shape[0], device=left.device) - before
+    matches = counts[columns]
+    left = fb.arange(columns.shape[0], device=columns.device).repeat_interleave(matches)
+    before = (matches.cumsum(0) - matches).repeat_interleave(matches)
+    right = starts[columns].repeat_interleave(matches) + fb.arange(left.shape[0], device=left.device) - before
     indices = fb.stack([rows[left], b_columns[right]])
     return make(indices, values[left] * b_values[right], (a.shape[0], b.shape[1]), False, fb.sparse_coo).coalesce()
 
@@ -383,8 +383,8 @@ def _zeros_like(input, dtype=None, layout=None, device=None, requires_grad=False
         rank = input._index.shape[0]
         values = fb.zeros((0, *input.shape[rank:]), **made)
         return make(input._index[:, :0].to(values.device), values, tuple(input.shape), True, layout)
-    turned = getattr(fb, LAYOUTS[input._layout].turned) if input._layout in LAYOUTS else None
-    if layout not in (None, input._layout, turned):
+    transposed = getattr(fb, LAYOUTS[input._layout].transposed) if input._layout in LAYOUTS else None
+    if layout not in (None, input._layout, transposed):
         raise ArgumentError(
             f"zeros_like with different sparse layout is not supported (self is {torch_name(input._layout)} but you requested "
             f"{torch_name(layout)}); convert with .to_sparse(layout=...)"

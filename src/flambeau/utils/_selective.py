@@ -89,7 +89,7 @@ _TAKEN, _NOT_KEPT = object(), object()
 
 
 class _Run:
-    """A context in which ops go through `self.meet`; results by op and number of the call."""
+    """A context in which ops go through `self.handle`; results by op and number of the call."""
 
     def __init__(self, policy: Callable[..., Any], results: dict[str, list[Any]]) -> None:
         self.policy, self.results = policy, results
@@ -105,20 +105,20 @@ class _Run:
 
     def __enter__(self) -> Self:
         self.counts: dict[str, int] = defaultdict(int)
-        self.outer = _C.set_kernel_hook(self.meet)
+        self.outer = _C.set_kernel_hook(self.handle)
         return self
 
     def __exit__(self, *error: Any) -> None:
         _C.set_kernel_hook(self.outer)
 
-    def meet(self, name: str, arguments: dict[str, Any], result: Any) -> Any:
+    def handle(self, name: str, arguments: dict[str, Any], result: Any) -> Any:
         raise NotImplementedError
 
 
 class _FirstRun(_Run):
     """Asks the policy and saves results."""
 
-    def meet(self, name: str, arguments: dict[str, Any], result: Any) -> Any:
+    def handle(self, name: str, arguments: dict[str, Any], result: Any) -> Any:
         if result is None:
             return None
         answer = self.ask(SelectiveCheckpointContext(is_recompute=False, op_output=result), name, arguments)
@@ -133,7 +133,7 @@ class _SecondRun(_Run):
         super().__init__(policy, results)
         self.mutable = mutable
 
-    def meet(self, name: str, arguments: dict[str, Any], result: Any) -> Any:
+    def handle(self, name: str, arguments: dict[str, Any], result: Any) -> Any:
         if result is not None:
             return None
         self.ask(SelectiveCheckpointContext(is_recompute=True), name, arguments)  # a policy may count its calls
