@@ -1,6 +1,6 @@
-"""The methods by which PyTorch's process groups communicate, under other names than the functions, and their options.
+"""The communication methods of PyTorch's process groups, whose names differ from the functions, and their options.
 
-Every method begins the call and returns a Work.
+Every method starts the call and returns a Work.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _root_of(options: Any) -> int:
 
 
 class GroupCalls:
-    """What a ProcessGroup can be asked to do by methods. Roots are ranks of the group."""
+    """The communication methods of a ProcessGroup. Roots are ranks of the group."""
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
         """all_reduce() of one tensor; opts are AllreduceOptions or a ReduceOp."""

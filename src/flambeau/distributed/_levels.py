@@ -1,4 +1,4 @@
-"""What scripts ask of the library beside communicating: levels of checks, names of hooks, backends, meeting by a URL."""
+"""Parts of the API besides communication: debug levels, names of hooks, backends, rendezvous by URL."""
 
 from __future__ import annotations
 

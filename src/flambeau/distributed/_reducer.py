@@ -98,13 +98,13 @@ def views(flat: Tensor, params: Sequence[Tensor]) -> list[Tensor]:
 
 
 class _Bucket:
-    """Parameters whose gradients travel together."""
+    """Parameters whose gradients are sent together."""
 
     def __init__(self, members: list[int], sparse: bool = False) -> None:
         self.members, self.sparse = members, sparse
         self.missing = len(members)
         self.flat: Tensor | None = None
-        self.places: list[Tensor] | None = None  # gradients that are averaged where they are
+        self.places: list[Tensor] | None = None  # gradients averaged in place
         self.future: Any = None
 
 
@@ -271,7 +271,7 @@ class Reducer:
             self._send_full()
 
     def _send_full(self) -> None:
-        """Starts the collectives of the buckets that are full, up to the first that is not."""
+        """Starts the collectives of full buckets, up to the first that is not full."""
         while self.next < len(self.buckets) and self.buckets[self.next].missing == 0:
             self._send(self.next)
             self.next += 1
@@ -281,7 +281,7 @@ class Reducer:
         return fb.zeros_like(p) if p.grad is None else p.grad
 
     def _places(self, bucket: _Bucket) -> list[Tensor] | None:
-        """The gradients of a bucket, if they can be averaged where they are."""
+        """The gradients of a bucket, if they can be averaged in place."""
         if self.hook is not None or self.keep or self.divisor != self.size:
             return None
         grads = []
@@ -292,7 +292,7 @@ class Reducer:
                 grad = fb.zeros_like(p)
             elif not self.used[i]:
                 grad = grad.clone()  # nobody may have used it, and then it keeps its value
-            # The sum of float16 gradients may be too large where their mean is not.
+            # The sum of float16 gradients may overflow where their mean does not.
             if grad.dtype != p.dtype or grad.dtype == fb.float16 or grad.layout is not fb.strided:
                 return None
             grads.append(grad)

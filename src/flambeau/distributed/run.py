@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _plan(options: argparse.Namespace) -> _launcher.Plan:
-    """What this host does."""
+    """What this host should run."""
     nodes = _nodes(str(options.nnodes))
     conf = dict(part.split("=", 1) for part in (options.rdzv_conf or "").split(",") if "=" in part)
     address, port = options.master_addr, int(options.master_port)

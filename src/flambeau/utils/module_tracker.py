@@ -46,11 +46,11 @@ class ModuleTracker:
         self.parents = {"Global"}
         self._names: weakref.WeakKeyDictionary[Module, str] = weakref.WeakKeyDictionary()
         self._handles: list[Any] = []
-        self._resets_after = 0  # the number of a backward
+        self._resets_after = 0  # ID of a backward
 
     @property
     def is_bw(self) -> bool:
-        """Whether backward runs."""
+        """Whether backward is running."""
         return bool(_C.in_backward())
 
     def __enter__(self) -> Self:
@@ -67,7 +67,7 @@ class ModuleTracker:
 
     def _name(self, module: Module) -> str:
         if module not in self._names:
-            # Nobody's child so far: a root, which names the modules in it.
+            # Not a child so far: a root, which names the modules in it.
             for path, inner in module.named_modules(prefix=type(module).__name__):
                 self._names.setdefault(inner, path)
         return self._names[module]

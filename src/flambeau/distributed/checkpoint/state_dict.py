@@ -167,7 +167,7 @@ def parameter_names(model: Module) -> dict[int, str]:
 
 
 def _init_optim_state(optimizer: Optimizer) -> None:
-    """Gives an optimizer that has made no step the state it would have, so that there is something to load into."""
+    """Initialises the state of an optimizer before its first step, so that there is something to load into."""
     if optimizer.state or any(p.grad is not None for group in optimizer.param_groups for p in group["params"]):
         return
     rates = [group["lr"] for group in optimizer.param_groups if "lr" in group]
@@ -278,7 +278,7 @@ def set_optimizer_state_dict(
 
 
 def from_rank0(model: Module, optimizers: list[Optimizer], optim_state_dict: dict[str, Any]) -> dict[str, Any]:
-    """The state that rank 0 was given, with whole tensors, in every process."""
+    """The state given to rank 0, with whole tensors, in every process."""
     targets = get_optimizer_state_dict(model, optimizers, options=StateDictOptions(flatten_optimizer_state_dict=True))
     given: dict[str, Any] = {}
     if dist.get_rank() == 0:

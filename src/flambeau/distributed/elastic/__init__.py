@@ -1,4 +1,4 @@
-"""What scripts use of the launcher's side: records of errors. The launcher is flambeau.distributed.run."""
+"""The launcher's API for scripts: records of errors. The launcher is flambeau.distributed.run."""
 
 from flambeau._registry.names import package_dir as _package_dir
 from flambeau.distributed.elastic import multiprocessing

@@ -1,4 +1,4 @@
-"""States of optimizers of wrapped models, by names of parameters."""
+"""Optimizer states of wrapped models, by parameter names."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def taken(model: Module, optimizer: Any, whole: bool, cpu: bool, rank0_only: boo
     state = state_dict.get_optimizer_state_dict(model, optimizer, options=state_dict.StateDictOptions(full_state_dict=whole))
     if rank0_only and dist.get_rank() != 0:
         return {}
-    for of_p in state["state"].values():  # a state that later steps do not change
+    for of_p in state["state"].values():  # a copy, independent of later steps
         of_p.update({key: (value.cpu() if cpu else value).clone() for key, value in of_p.items() if isinstance(value, Tensor)})
     return state
 
 
 def to_load(model: Module, optimizer: Any, state: dict[str, Any] | None, from_rank0: bool) -> dict[str, Any]:
-    """What the optimizer's load_state_dict() takes."""
+    """Converts a state to the form of the optimizer's load_state_dict()."""
     given = state or {}
     if from_rank0:
         given = state_dict.from_rank0(model, [optimizer], given)

@@ -66,7 +66,7 @@ class ShardedParameter:
             module.register_parameter(key, self.sharded)
 
     def follow(self) -> None:
-        """Takes the parameter that stands in the module, if to_empty() or load_state_dict(assign=True) has put another one there."""
+        """Uses the module's current parameter, if to_empty() or load_state_dict(assign=True) has replaced it."""
         module, key = self.places[0]
         found = module._parameters.get(key)
         if found is not self.sharded and isinstance(found, DTensor) and found._placements == self.sharded._placements:
@@ -188,7 +188,7 @@ class ParamGroup:
         return self.wholes
 
     def is_whole(self) -> bool:
-        """Whether the whole parameters are there, and no piece has changed since they were gathered."""
+        """Whether the whole parameters are gathered, and no piece has changed since."""
         for p in self.params:
             p.follow()
         return self.wholes is not None and self.versions == [p.sharded._local._version for p in self.params]

@@ -1,4 +1,4 @@
-"""What a FullyShardedDataParallel settles when it is made: its mesh, what it leaves alone, precision, first values."""
+"""Construction of a FullyShardedDataParallel: its mesh, ignored modules, precision, initial values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HYBRID = (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)
 
 
 def mesh_of(strategy: ShardingStrategy, group: Any, mesh: Any) -> Any:
-    """The mesh that a strategy works on: pieces along the last dimension, replicas along the one before."""
+    """The mesh for a strategy: pieces along the last dimension, replicas along the one before."""
     if mesh is not None:
         if group is not None:
             raise ArgumentError(f"{_NAME}: Cannot pass both process_group and device_mesh at the same time; leave one out")
@@ -41,7 +41,7 @@ def mesh_of(strategy: ShardingStrategy, group: Any, mesh: Any) -> Any:
 
 
 def _replicas(group: Any) -> Any:
-    """A mesh of replicas only: every process is alone with its pieces, which are whole."""
+    """A mesh of replicas only: every process has the whole parameters."""
     ranks = dist.get_process_group_ranks(group)
     alone: Any = None
     for rank in range(dist.get_world_size()):
@@ -64,7 +64,7 @@ def _hybrid_mesh(groups: Any) -> Any:
 
 
 def left_alone(modules: Iterable[Module] | None, states: Iterable[Any] | None) -> tuple[set[Module], list[Any]]:
-    """Modules, and parameters, that stay as they are."""
+    """Modules, and parameters, that are not sharded."""
     ignored: set[Module] = set()
     kept: list[Any] = []
     for each in (*(modules or ()), *(states or ())):
@@ -86,7 +86,7 @@ def of_classes(classes: tuple[type, ...]) -> Callable[..., bool]:
 
 
 def in_full_precision(wrapper: Module) -> Module:
-    """A module that takes float32 inside one of lower precision, and gives back what it was given."""
+    """Runs a module in float32 inside one of lower precision, and converts results back to the input's dtype."""
     given: list[Any] = []
 
     def before(module: Module, args: Any, kwargs: Any) -> Any:
@@ -103,7 +103,7 @@ def in_full_precision(wrapper: Module) -> Module:
 
 
 def fill_meta(module: Module, kept: list[Any], init: Callable[[Module], Any] | None, synced: bool) -> None:
-    """Gives memory and values to what is on the meta device."""
+    """Allocates and initialises tensors on the meta device."""
     left = {id(t) for t in kept}
     for part in module.modules():
         own = [t for t in (*part._parameters.values(), *part._buffers.values()) if t is not None]
@@ -120,7 +120,7 @@ def fill_meta(module: Module, kept: list[Any], init: Callable[[Module], Any] | N
 
 
 def keep_objects(unit: Any, before: dict[str, Any]) -> None:
-    """Makes the parameters that a module had its pieces, so that an optimizer that holds them goes on with those."""
+    """Makes a module's previous parameter objects its pieces, so that an optimizer that holds them stays valid."""
     for p in unit.params:
         original = before.get(p.name)
         if original is None or original is p.sharded:
@@ -132,7 +132,7 @@ def keep_objects(unit: Any, before: dict[str, Any]) -> None:
 
 
 def cast_buffers(module: Module, dtype: fb.dtype | None) -> dict[str, Any]:
-    """Converts floating buffers but those in wrapped modules inside; returns the dtypes they had, by name."""
+    """Converts floating buffers except those of wrapped modules inside; returns their previous dtypes, by name."""
     had: dict[str, Any] = {}
 
     def visit(part: Module, prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""Whole parameters of wrapped models: in their modules for a while, and in what state_dict() and load_state_dict() handle."""
+"""Whole parameters of wrapped models: temporarily in their modules, and in state_dict() and load_state_dict()."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _depth = _Depth()
 
 
 def inside() -> bool:
-    """Whether whole_parameters() is open."""
+    """Whether whole_parameters() is active."""
     return _depth.value > 0
 
 
@@ -75,7 +75,7 @@ def whole_parameters(units: list[ParamGroup], writeback: bool, rank0_only: bool,
 
 
 def _write_back(p: ShardedParameter, value: Any, with_grads: bool) -> None:
-    """The piece becomes that of the whole value, and its gradient that of the value's."""
+    """Updates the piece from the whole value, and its gradient from the value's."""
     with fb.no_grad():
         local = p.sharded._local.detach()
         local.copy_(p.own_part(_local(value.detach())))

@@ -193,7 +193,7 @@ class FullyShardedDataParallel(Module):
 
     @property
     def _flat_param(self) -> Any:
-        """One of the parameters; libraries ask for its dtype."""
+        """One of the parameters; libraries read its dtype."""
         return None if self._unit is None else self._unit.params[0].sharded
 
     @property
@@ -246,7 +246,7 @@ class FullyShardedDataParallel(Module):
         return [m for m in found if id(m) not in inside]
 
     def check_is_root(self) -> bool:
-        """Always True where it is asked: a wrapper does not know what it is in, and each may be called by itself."""
+        """Always True: a wrapper does not know its parents, and each may be called directly."""
         return True
 
     # ---- whole parameters --------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ class FullyShardedDataParallel(Module):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Inside, gradients are added up whole in each process; the first backward after it averages the sums."""
+        """Inside, gradients are accumulated locally in each process; the first backward after it averages the sums."""
         units = [w._unit for w in self.fsdp_modules(self) if w._unit is not None]
         before = [unit.sync for unit in units]
         for unit in units:

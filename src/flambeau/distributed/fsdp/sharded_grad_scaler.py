@@ -1,4 +1,4 @@
-"""Scaling the loss where gradients are in pieces: all processes must agree whether a step is left out."""
+"""Scaling the loss of sharded models: all processes must agree whether a step is skipped."""
 
 from __future__ import annotations
 

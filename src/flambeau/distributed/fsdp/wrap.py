@@ -40,7 +40,7 @@ class _Policy(ABC):
 
     @abstractmethod
     def wanted(self, module: Module) -> dict[str, Any] | None:
-        """Arguments for the wrapper of a module, beside those of the outermost one; None if it is not wrapped."""
+        """Extra arguments for the wrapper of a module; None if it is not wrapped."""
 
     def __call__(self, module: Module, recurse: bool, *args: Any, **kwargs: Any) -> bool:
         return recurse or self.wanted(module) is not None
@@ -86,7 +86,7 @@ class CustomPolicy(_Policy):
         self._lambda_fn = lambda_fn
 
     def wanted(self, module: Module) -> dict[str, Any] | None:
-        """What the function says."""
+        """The function's result."""
         answer = self._lambda_fn(module)
         if not isinstance(answer, (bool, dict)):
             raise ArgumentError(
@@ -164,7 +164,7 @@ size_based_auto_wrap_policy.FORCE_LEAF_MODULES = {MultiheadAttention}  # type: i
 
 
 class _Wrapping:
-    """What enable_wrap() has set."""
+    """The settings of enable_wrap()."""
 
     wrapper: Callable[..., Module] | None = None
     options: dict[str, Any] = {}
@@ -208,19 +208,19 @@ def wrap(module: Module, **wrap_overrides: Any) -> Module:
 
 
 def _or_policy(module: Module, recurse: bool, nonwrapped_numel: int, policies: Iterable[Callable[..., bool]]) -> bool:
-    """Modules that one of several policies chooses are wrapped."""
+    """Wraps modules chosen by any of several policies."""
     return any(policy(module=module, recurse=recurse, nonwrapped_numel=nonwrapped_numel) for policy in policies)
 
 
 def _module_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int, module_classes: set[type[Module]]) -> bool:
-    """Modules of some classes are wrapped."""
+    """Wraps modules of some classes."""
     return recurse or isinstance(module, tuple(module_classes))
 
 
 def wrap_inside(
     root: Module, policy: Callable[..., bool], wrapper: Callable[[Module, dict[str, Any]], Module], ignored: set[Module]
 ) -> None:
-    """Wraps the modules inside a model that a policy chooses; those in several places once."""
+    """Wraps the modules inside a model that a policy chooses; shared ones once."""
     done: dict[Module, tuple[Module, int]] = {}
 
     def numel(module: Module) -> int:
@@ -251,7 +251,7 @@ def wrap_inside(
 
 
 def policy_of(choice: Any) -> Callable[..., bool]:
-    """A policy as it was given: a function, a policy, or a set of classes."""
+    """The policy for a function, a policy, or a set of classes."""
     if isinstance(choice, (set, frozenset, list, tuple)):
         return ModuleWrapPolicy(choice)
     if not callable(choice):

@@ -1,9 +1,9 @@
-"""pipeline(): cuts a model whose forward is a chain of modules into stages.
+"""pipeline(): splits a model whose forward is a chain of modules into stages.
 
 Note [Cutting models]
-The model runs once on an example, and calls of modules are recorded. A module whose forward only hands the result of one
-module on to the next is a chain, and is the same as its parts one after another; a cut inside it makes it those parts. What
-else a forward may do between two modules is not seen by watching modules, so it is an error, and never left out.
+The model runs once on an example, and calls of modules are recorded. A module whose forward only passes the result of
+one module to the next is a chain, and equivalent to its parts in sequence; a cut inside replaces it by those parts.
+Other computations between two modules cannot be detected by recording modules, so they are an error, and never dropped.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Call:
         self.inside: list[_Call | None] = []  # None: pipe_split()
 
 
-_open: list[_Call] = []  # calls under way while an example runs
+_open: list[_Call] = []  # active calls while an example runs
 
 
 def pipe_split() -> None:
@@ -96,7 +96,7 @@ def _same(a: list[Any], b: list[Any]) -> bool:
 
 
 def _parts(call: _Call) -> list[_Call | None]:
-    """The calls inside of one that is a chain of them, with None for cuts."""
+    """The calls inside a chain, with None for cuts."""
     calls = [inner for inner in call.inside if inner is not None]
     name = f"{type(call.module).__name__}{f' at {call.path!r}' if call.path else ''}"
     if not calls:
@@ -118,7 +118,7 @@ def _parts(call: _Call) -> list[_Call | None]:
 
 
 def _cut(call: _Call, spec: dict[str, SplitPoint]) -> list[_Call | None]:
-    """The modules to call one after another, with None where a cut is."""
+    """The modules to call in sequence, with None at cuts."""
     below = [path for path in spec if path != call.path and (not call.path or path.startswith(f"{call.path}."))]
     marked = any(inner is None or _has_marks(inner) for inner in call.inside)
     found: list[_Call | None] = [call]
@@ -135,7 +135,7 @@ def _has_marks(call: _Call) -> bool:
 
 
 class _Chain(Module):
-    """Modules one after another, under the names that they have in the model."""
+    """A sequence of modules, under the names they have in the model."""
 
     def __init__(self, calls: list[_Call]) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class Pipe:
         return self._stages[stage_idx]
 
     def info(self) -> Pipe:
-        """What build_stage() takes beside a stage's module."""
+        """The argument of build_stage() besides a stage's module."""
         return self
 
     def build_stage(self, stage_index: int, device: Any, group: Any = None) -> PipelineStage:

@@ -1,9 +1,9 @@
-"""Schedules that split backward: gradients for the stage before first, those of weights when there is time.
+"""Schedules with a split backward: first the gradients for the previous stage, those of weights when there is time.
 
 Note [Splitting backward]
-A stage waits for gradients of the one behind it, and those do not depend on the gradients of its weights. Of linear layers
-the latter are half of the work: their backward gives the gradient of the input and notes what the weight's is made of,
-which an action "W" computes later. What other layers learn is computed at once.
+A stage waits for gradients of the stage after it, and those do not depend on the gradients of its weights. For linear
+layers the latter are half of the work: their backward computes the gradient of the input and records the operands of
+the weight's gradient, which an action "W" computes later. The gradients of other layers are computed at once.
 
 The order of actions comes from a simulation in which each action takes one tick, the same in all processes: a process
 prefers backward, then forward as long as it does not hold too many parts, then weights.
@@ -28,7 +28,7 @@ __all__ = ["ScheduleInterleavedZeroBubble", "ScheduleZBVZeroBubble"]
 
 
 class _LaterWeights(Function):
-    """A linear layer whose backward leaves the weight for later."""
+    """A linear layer whose backward defers the weight's gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, later: list[Any]) -> Tensor:
@@ -58,7 +58,7 @@ def _accumulate(p: Tensor, grad: Tensor) -> None:
 
 
 def split_backward(stage: PipelineStage) -> None:
-    """From now on, backward of a stage leaves weights of its linear layers in `stage.later`, by part."""
+    """Lets backward of a stage defer weight gradients of linear layers to `stage.later`, by part."""
     for module in stage.submod.modules():
         if type(module) is not Linear or "forward" in module.__dict__:
             continue
@@ -116,7 +116,7 @@ def simulated(ranks: int, owner: list[int], parts: int) -> list[list[_Action]]:
 
 
 class _ZeroBubble(PipelineScheduleMulti):
-    """What both schedules do."""
+    """Shared by both schedules."""
 
     def __init__(self, stages: list[PipelineStage], n_microbatches: int, *args: Any, **kwargs: Any) -> None:
         super().__init__(stages, n_microbatches, *args, **kwargs)

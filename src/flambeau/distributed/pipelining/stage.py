@@ -77,7 +77,7 @@ class PipelineStage:
             )
         submodule.to(self.device)
         self.owner = [stage % self.group_size for stage in range(num_stages)]  # the rank of each stage
-        self.part: int | None = None  # the one that runs
+        self.part: int | None = None  # the running one
         self.clear()
 
     is_first = property(lambda self: self.stage_index == 0, doc="Whether this stage takes the batch.")
@@ -168,7 +168,7 @@ class PipelineStage:
     def backward(self, part: int, loss: Tensor | None, last: bool) -> list[Tensor]:
         """Runs backward for a part; returns the gradients of the received tensors."""
         self._synchronize(last)
-        self.part = part  # for layers that checkpointing runs again
+        self.part = part  # for layers recomputed by checkpointing
         if loss is not None:
             loss.backward()
         else:
@@ -182,7 +182,7 @@ class PipelineStage:
         return [fb.zeros_like(t) if t.grad is None else t.grad for t in inputs]
 
     def weights(self, part: int) -> None:
-        """Computes what backward has left for later."""
+        """Computes the weight gradients that backward has deferred."""
         for compute in self.later.pop(part, []):
             compute()
 

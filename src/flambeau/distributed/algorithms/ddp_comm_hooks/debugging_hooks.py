@@ -1,4 +1,4 @@
-"""Hooks that show what communication costs."""
+"""Hooks that show the cost of communication."""
 
 from __future__ import annotations
 

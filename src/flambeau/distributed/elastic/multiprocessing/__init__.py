@@ -1,4 +1,4 @@
-"""Processes that a launcher has started, and the errors they leave."""
+"""Processes started by a launcher, and their recorded errors."""
 
 from flambeau._registry.names import package_dir as _package_dir
 from flambeau.distributed.elastic.multiprocessing import errors

@@ -1,4 +1,4 @@
-"""Errors of processes as files that the launcher reads: it names the first one when a run fails.
+"""Errors of processes as files for the launcher, which reports the first one when a run fails.
 
 The launcher gives each process the name of a file in TORCHELASTIC_ERROR_FILE; record() writes the error there.
 """
@@ -28,7 +28,7 @@ class ErrorHandler:
     """
 
     def initialize(self) -> None:
-        """Has the stacks of a crash printed."""
+        """Enables stack traces for crashes."""
         import faulthandler
 
         faulthandler.enable(all_threads=True)
