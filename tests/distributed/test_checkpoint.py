@@ -171,7 +171,7 @@ def test_interrupted_and_damaged_checkpoints(tmp_path, monkeypatch):
         with pytest.raises(RuntimeError, match=message):
             dcp.load({"x": fb.zeros(2)}, checkpoint_id=folder)
     os.unlink(path)
-    with pytest.raises(RuntimeError, match="no checkpoint, or one whose saving was interrupted"):
+    with pytest.raises(RuntimeError, match="not a checkpoint, or one whose saving was interrupted"):
         dcp.load({"x": fb.zeros(2)}, checkpoint_id=folder)
     with pytest.raises(ValueError, match="no folder was given"):
         dcp.save({})
