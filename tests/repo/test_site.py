@@ -149,7 +149,7 @@ def test_charts_show_the_figures_of_the_results():
             assert chart.rows and chart.series[0] == "vs PyTorch"
             drawing = charts.svg(chart)
             for name, row in chart.rows.items():
-                assert re.search(rf"^\| \**{re.escape(name)}\** .*\b{row[0]:g}\d* ×", section, re.M), (key, name, row)
+                assert re.search(rf"^\| \**{re.escape(name)}\** .*\b{row[0]:g}[\d.]* ×", section, re.M), (key, name, row)
                 assert f">{row[0]:.2f}<" in drawing
 
 
