@@ -211,3 +211,22 @@ def test_files(tmp_path):
 def test_integers_have_no_complex_dtype(dtype):
     with pytest.raises(RuntimeError, match="Unknown Complex ScalarType for"):
         dtype.to_complex()
+
+
+def test_complex32_adds_up_at_indices():
+    x = fb.tensor([1 + 2j, 3 + 4j, 5 + 6j], dtype=fb.complex32)
+    index = fb.tensor([0, 2, 0])
+    added = fb.zeros(3, dtype=fb.complex32).index_add(0, index, x, alpha=2)
+    assert added.dtype is fb.complex32 and added.to(fb.complex64).tolist() == [12 + 16j, 0, 6 + 8j]
+    put = fb.index_put(fb.zeros(3, dtype=fb.complex32), (index,), x, accumulate=True)
+    assert put.to(fb.complex64).tolist() == [6 + 8j, 0, 3 + 4j]
+    put.index_put_((index,), x, accumulate=True)
+    assert put.to(fb.complex64).tolist() == [12 + 16j, 0, 6 + 8j]
+    for look in (lambda t: t[index], lambda t: t.index_select(0, index), lambda t: t.as_strided((3, 2), (1, 0))):
+        leaf = x.clone().requires_grad_()
+        y = look(leaf)
+        (grad,) = fb.autograd.grad(y, leaf, fb.ones_like(y))
+        wide = x.to(fb.complex64).requires_grad_()
+        y = look(wide)
+        (expected,) = fb.autograd.grad(y, wide, fb.ones_like(y))
+        assert grad.dtype is fb.complex32 and grad.to(fb.complex64).equal(expected)

@@ -119,6 +119,12 @@ Tensor advanced_get(const Tensor& base, const std::vector<AdvancedItem>& items) 
 
 void advanced_set(const Tensor& base, const std::vector<AdvancedItem>& items, const Tensor& value, bool accumulate) {
     check(!may_overlap_itself(base), overlap_text);
+    if (accumulate && is_storage(base.dtype())) {
+        Tensor wide = to_dtype(base, value_dtype(base.dtype()));
+        advanced_set(wide, items, to_dtype(value, wide.dtype()), true);
+        base.will_write();
+        return copy_into(base, wide);
+    }
     if (is_whole_mask(base, items) && value.numel() == 1 && !accumulate) {
         base.will_write();
         Tensor mask = items[0].indices;

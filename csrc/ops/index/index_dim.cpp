@@ -41,6 +41,11 @@ SliceWrite read_slices(const Args& a, bool same_dtype) {
 }
 
 void write_slices(const Tensor& target, const SliceWrite& w, const Tensor& source, Combine combine, bool wrap = false) {
+    if (combine != Combine::Assign && is_storage(target.dtype())) {
+        Tensor wide = to_dtype(target, value_dtype(target.dtype()));
+        write_slices(wide, w, to_dtype(source, wide.dtype()), combine, wrap);
+        return copy_into(target, wide);
+    }
     Tensor line = line_view(target);
     Tensor offsets = row_offsets(line, w.dim, w.index, wrap);
     if (source.numel()) device::indexing(line).scatter_rows(rows_of(line, w.dim), source, offsets, w.dim, combine);
@@ -54,6 +59,7 @@ void check_slices(const Tensor& t, const SliceWrite& w) {
 Tensor scaled(const Tensor& source, const Scalar& alpha) {
     bool one = alpha.is_integral() ? alpha.i == 1 : alpha.re == 1 && alpha.im == 0;
     if (one) return source;
+    if (is_storage(source.dtype())) return scaled(to_dtype(source, value_dtype(source.dtype())), alpha);
     check(source.dtype() != DType::Bool || alpha.kind == Kind::Bool, "a bool tensor needs a bool alpha");
     check(!is_integral_or_bool(source.dtype()) || alpha.is_integral(),
           "for integral input tensors, argument alpha must not be a floating point number");

@@ -159,18 +159,23 @@ OP("_view_read(Tensor input, " GEOMETRY ") -> Tensor", 0) {
 GRAD("_view_read") { c.set(0, call_geometry("_view_write", c)); }
 
 // Zeros in the shape of the base, with a view's part in its place; accumulated if the view overlaps itself.
-OP("_view_write(Tensor input, " GEOMETRY ") -> Tensor", 0) {
-    Geometry g = geometry(FromArgs{a});
-    Layout layout = lay_out(g, a.tensor(0).device());
+static Tensor view_written(const Tensor& part, Geometry g) {
+    if (is_storage(g.dtype) && g.dtype == g.base_dtype) {
+        DType dtype = g.dtype;
+        g.dtype = g.base_dtype = value_dtype(dtype);
+        return to_dtype(view_written(to_dtype(part, g.dtype), g), dtype);
+    }
+    Layout layout = lay_out(g, part.device());
     Tensor view = view_in(layout, g);
     if (!may_overlap_itself(view)) {
-        copy_into(view, a.tensor(0));
+        copy_into(view, part);
     } else {
         check(g.dtype == g.base_dtype, "gradients of overlapping views of another dtype are not supported");
-        device::indexing(view).add_overlapping(view, contiguous(a.tensor(0)));
+        device::indexing(view).add_overlapping(view, contiguous(part));
     }
     return contiguous(layout.base);
 }
+OP("_view_write(Tensor input, " GEOMETRY ") -> Tensor", 0) { return view_written(a.tensor(0), geometry(FromArgs{a})); }
 GRAD("_view_write") { c.set(0, call_geometry("_view_read", c)); }
 
 // A base's values with zeros in place of the view.
