@@ -101,3 +101,10 @@ def test_sums_of_exponentials_at_the_ends(f):
 def test_complex_sums_of_exponentials_follow_the_first_where_both_are_as_large():
     x = fb.tensor([1 + 2j, 1 - 2j])
     assert fb.logaddexp(x, x.conj()).imag.sign().tolist() == [1, -1]
+
+
+def test_float_power_of_halves_keeps_its_gradient_in_range():
+    x = fb.tensor([0.05], dtype=fb.float16, requires_grad=True)
+    fb.float_power(x, fb.tensor([-3.0], dtype=fb.float16)).backward(fb.tensor([0.01], dtype=fb.float64))
+    expected = 0.01 * -3 * float(x.detach()) ** -4
+    assert x.grad.dtype is fb.float16 and abs(x.grad.item() / expected - 1) < 1e-3

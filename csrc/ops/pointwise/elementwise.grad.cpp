@@ -180,8 +180,7 @@ GRAD("xlogy", IN(1) | IN(0), IN(0) | IN(1)) {
 NO_GRAD("eq|ne|lt|le|gt|ge|logical_and|logical_or|logical_xor");
 
 // Both derivatives of x**p, with 0 where base or exponent make the product undefined.
-static void power(GradCall& c) {
-    Var x = c.in(0), p = c.in(1);
+static void power(GradCall& c, Var x, Var p) {
     if (c.needs(0)) {
         bool number = p.dim() == 0 && !requires_grad(p.tensor) && p.tensor.is_wrapped_number();
         if (!number) {
@@ -201,8 +200,12 @@ static void power(GradCall& c) {
         c.set(1, where(zero, zeros_like(slope), where(x == 0, bare, slope)));
     }
 }
-GRAD("pow", IN(0) | IN(1), IN(0) | IN(1)) { power(c); }
-GRAD("float_power", IN(0) | IN(1), IN(0) | IN(1)) { power(c); }
+GRAD("pow", IN(0) | IN(1), IN(0) | IN(1)) { power(c, c.in(0), c.in(1)); }
+GRAD("float_power", IN(0) | IN(1), IN(0) | IN(1)) {
+    // Halves would leave their range on the way.
+    Var p = c.in(1);
+    power(c, cast(c.in(0), c.out_dtype()), p.tensor.is_wrapped_number() ? p : cast(p, c.out_dtype()));
+}
 
 // ---- three operands -------------------------------------------------------------------------------------------------
 
