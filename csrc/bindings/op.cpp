@@ -215,7 +215,8 @@ void take_outs(const Call& c, Outs& given, bool recorded) {
     given.tensors = out_tensors(c.b.out, expected, c.h->short_name.c_str());
     given.remember();
     for (const Tensor& t : given.tensors)
-        if (grad_enabled() && requires_grad(t.impl()))
+        if (grad_enabled() && requires_grad(t.impl()) &&
+            (c.o.python || !constant(*c.o.op) || c.o.op->requires_grad >= 0))
             fail_state(
                 "functions with out=... arguments don't support automatic differentiation, but one of the "
                 "arguments requires grad: out; detach() it, or call it under no_grad()");

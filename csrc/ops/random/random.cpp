@@ -124,6 +124,8 @@ Tensor integers(const Tensor& t, int64_t low, int64_t high, Generator& generator
 
 DType floating_option(const Args& a, int i) {
     DType dtype = a.dtype_or_none(i).value_or(a.out ? a.out.dtype() : default_dtype());
+    check(!a.out || dtype == a.out.dtype(), "dtype ", dtype, " does not match dtype of out parameter (",
+          a.out ? a.out.dtype() : dtype, ")");
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
     return dtype;
 }

@@ -110,7 +110,7 @@ Value run_plain(const OpOverload& op, Args& a, const GradModes& modes) {
         if (recording) check_inplace(target);
         else check_not_inference(target);
     } else if (a.out) {
-        if (recording && requires_grad(a.out)) refuse_out();
+        if (recording && requires_grad(a.out) && (!constant(op) || op.requires_grad >= 0)) refuse_out();
         check_not_inference(a.out);
     }
     Value value = call_kernel(op, a, modes);

@@ -30,6 +30,8 @@ struct Gradient {
     void* python = nullptr;  // a formula in Python instead
     uint32_t constants = 0;  // bit k: result k is not a differentiable function of the inputs and gets no history
 };
+// Whether NO_GRAD says so of an op.
+inline bool constant(const OpOverload& op) { return op.gradient && !op.gradient->fn && !op.gradient->python; }
 std::deque<Gradient>& gradient_table();
 void link_gradient(const Gradient& gradient);
 

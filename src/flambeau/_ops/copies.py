@@ -7,15 +7,27 @@ import flambeau as fb
 from flambeau._registry.composite import composite
 
 
+def into_outs(name, results, outs):
+    """Copies each result into its tensor of out=, which is checked, resized and warned about as any out= is."""
+    if not isinstance(outs, (list, tuple)) or not all(isinstance(out, fb.Tensor) for out in outs):
+        raise TypeError(f"{name}: out must be a list of tensors, got {type(outs).__name__}")
+    if len(outs) != len(results):
+        raise fb.errors.ArgumentError(f"{name}: expected out= to have {len(results)} tensors, one per result, got {len(outs)}")
+    return tuple(fb.alias_copy(result, out=out) for out, result in zip(outs, results, strict=True))
+
+
 def _copied(signature, what, example, look, *, out=True):
     """Registers `signature` as a copy of `look`."""
     name = signature[: signature.index("(")]
 
     def op(*arguments, **options):
+        outs = options.pop("out", None)
         result = look(*arguments, **options)
         if isinstance(result, fb.Tensor):
             return result.clone(memory_format=fb.contiguous_format)
-        return tuple(part.clone(memory_format=fb.contiguous_format) for part in result)
+        if outs is None:
+            return tuple(part.clone(memory_format=fb.contiguous_format) for part in result)
+        return into_outs(name, result, outs)
 
     op.__name__ = name
     op.__doc__ = f"{what}, copied: the result shares no memory with the input.\n\nExample:\n" + "\n".join(
@@ -176,7 +188,7 @@ tensor([1065353216], dtype=flambeau.int32)
     lambda input, dtype: input.view(dtype),
 )
 _copied(
-    "split_copy(Tensor input, int split_size, int dim=0) -> Tensor[]",
+    "split_copy(Tensor input, int split_size, int dim=0, *, any out=None) -> Tensor[]",
     "Parts of a given size",
     """
 >>> fb.split_copy(fb.arange(3), 2)
@@ -186,7 +198,7 @@ _copied(
     out=False,
 )
 _copied(
-    "split_with_sizes_copy(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]",
+    "split_with_sizes_copy(Tensor input, int[] split_sizes, int dim=0, *, any out=None) -> Tensor[]",
     "Parts of given sizes",
     """
 >>> fb.split_with_sizes_copy(fb.arange(3), (1, 2))
@@ -196,7 +208,7 @@ _copied(
     out=False,
 )
 _copied(
-    "unbind_copy(Tensor input, int dim=0) -> Tensor[]",
+    "unbind_copy(Tensor input, int dim=0, *, any out=None) -> Tensor[]",
     "All slices along a dimension",
     """
 >>> fb.unbind_copy(fb.tensor([1, 2]))

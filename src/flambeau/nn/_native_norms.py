@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._ops.copies import into_outs
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn.functional._common import wide
@@ -65,6 +66,8 @@ def native_batch_norm(
     training: bool,
     momentum: float,
     eps: float,
+    *,
+    out: Sequence[Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Batch normalization with the mean and 1 / standard deviation of the batch; see fb.nn.functional.batch_norm().
 
@@ -76,9 +79,11 @@ def native_batch_norm(
         (tensor([2.]), tensor([1.0000]))
     """
     result = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
-    if not training:
-        return result, input.new_empty(0), input.new_empty(0)
-    return result, *_statistics(input, [0, *range(2, input.ndim)], eps)
+    mean, rstd = _statistics(input, [0, *range(2, input.ndim)], eps) if training else (input.new_empty(0), input.new_empty(0))
+    if out is None:
+        return result, mean, rstd
+    first, second, third = into_outs("native_batch_norm", (result, mean, rstd), out)
+    return first, second, third
 
 
 def grid_sampler(
