@@ -79,8 +79,8 @@ def test_aten_names(torch):
     assert torch.equal(torch.ops.aten.linalg_vector_norm.default(x, 2, [1]), torch.linalg.vector_norm(x, 2, [1]))
     assert torch.equal(torch.ops.aten.fft_rfft.default(x), torch.fft.rfft(x))
     assert torch.equal(torch.ops.aten.special_i0e.default(x), torch.special.i0e(x))
-    with pytest.raises(RuntimeError, match="torch.ops.aten.max_pool2d_with_indices_backward"):
-        torch.ops.aten.max_pool2d_with_indices_backward.default(x)
+    with pytest.raises(RuntimeError, match="torch.ops.aten.cudnn_convolution_backward"):
+        torch.ops.aten.cudnn_convolution_backward.default(x)
     assert not hasattr(torch.ops.aten, "linalg_no_such_name")
 
 

@@ -27,7 +27,7 @@ from typing import Any, Self
 import flambeau as fb
 from flambeau import quantization
 from flambeau.autograd import Function
-from flambeau.compat import absent, foreach
+from flambeau.compat import absent, foreach, inner_ops
 from flambeau.errors import ArgumentError, StateError
 from flambeau.nn.grad import convolution_backward
 
@@ -378,8 +378,11 @@ def _sym_constrain_range(size: Any, *, min: int | None = None, max: int | None =
 
 # Internal names that no public function has.
 _INNER: dict[str, Callable[..., Any]] = {
+    **inner_ops.OPS,
     "_local_scalar_dense": fb.Tensor.item,
+    "_log_softmax_backward_data": inner_ops.log_softmax_backward,
     "_pin_memory": fb.Tensor.pin_memory,
+    "_softmax_backward_data": inner_ops.softmax_backward,
     "_to_copy": _to_copy,
     "_weight_int8pack_mm": quantization._weight_int8pack_mm,
     "alias": lambda self: self.view_as(self),

@@ -22,7 +22,7 @@ import flambeau as fb
 from flambeau import quantization
 from flambeau._registry import private
 from flambeau._tensor import methods
-from flambeau.compat import foreach, internals
+from flambeau.compat import foreach, inner_ops, internals
 
 __all__ = ["name"]
 
@@ -47,16 +47,6 @@ def _check_with(error: type[Exception], op: str) -> Callable[..., None]:
 
 def _shape_as_tensor(input: fb.Tensor) -> fb.Tensor:
     return fb.tensor(list(input.shape), dtype=fb.int64)
-
-
-def _softmax_backward_data(grad_output: fb.Tensor, output: fb.Tensor, dim: int, input_dtype: fb.dtype) -> fb.Tensor:
-    """The gradient of softmax from its result, for Functions that write their own backward."""
-    product = grad_output * output
-    return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
-
-
-def _log_softmax_backward_data(grad_output: fb.Tensor, output: fb.Tensor, dim: int, input_dtype: fb.dtype) -> fb.Tensor:
-    return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(input_dtype)
 
 
 def _ops() -> Any:
@@ -194,16 +184,17 @@ _TABLE: dict[str, dict[str, Any]] = {
         "_check_type": _check_with(TypeError, "_check_type"),
         "_check_value": _check_with(ValueError, "_check_value"),
         "_dirichlet_grad": private.dirichlet_grad,
-        "_log_softmax_backward_data": _log_softmax_backward_data,
+        "_log_softmax_backward_data": inner_ops.log_softmax_backward,
         "_segment_reduce": fb.segment_reduce,
         "_weight_int8pack_mm": quantization._weight_int8pack_mm,
         "_sample_dirichlet": private.sample_dirichlet,
         "_shape_as_tensor": _shape_as_tensor,
-        "_softmax_backward_data": _softmax_backward_data,
+        "_softmax_backward_data": inner_ops.softmax_backward,
         "_standard_gamma": private.standard_gamma,
         "_standard_gamma_grad": private.standard_gamma_grad,
         "_storage_classes": {fb.UntypedStorage, fb.TypedStorage, *(getattr(fb, name) for name in fb.storage._STORAGE_NAMES.values())},
         "_tensor_classes": {getattr(fb, name) for name in methods._TYPE_NAMES.values() if hasattr(fb, name)},
+        **{name: op for name, op in inner_ops.OPS.items() if name.startswith("_")},
         "expand_copy": lambda input, size, *, implicit=False: input.expand(size).clone(),
     },
     "torch._C": {
