@@ -18,7 +18,6 @@ import contextlib
 import functools
 import pickle
 import re
-import sys
 import time
 import warnings
 import zlib
@@ -27,119 +26,35 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import op_sample_values as values
+from op_sample_values import (
+    TOLERANCE,
+    decode,
+    different,
+    different_numbers,
+    different_strides,
+    encode,
+    farther,
+    numbers,
+    tensor_dtypes,
+    tensors_in,
+    widened,
+)
 
 CATEGORIES = ("forward", "gradient", "second gradient", "out=", "error", "strides", "message")
-# Relative to the element and to the mean magnitude of the tensor: sums may add in another order.
-TOLERANCE = {
-    "float64": 1e-8, "complex128": 1e-8, "float32": 5e-5, "complex64": 5e-5, "float16": 1e-2, "complex32": 1e-2, "bfloat16": 4e-2,
-}  # fmt: skip
 # Which of several equal elements they name is up to the library: indices are not compared.
-TIES = {"topk", "kthvalue", "mode", "median", "nanmedian"}
+TIES = {"topk", "kthvalue", "mode", "median", "nanmedian", "sort", "argsort", "msort"}
+# Differences that docs/differences.md gives reasons for, by op and category.
+DIFFERENT = {
+    ("as_strided_scatter", "gradient"), ("as_strided_scatter", "second gradient"), ("torch._scaled_mm", "forward"),
+    ("torch._scaled_mm", "out="), ("torch._scaled_mm_v2", "forward"), ("torch._scaled_mm_v2", "out="),
+    ("special_bessel_j0", "forward"), ("special_bessel_y0", "forward"), ("linalg_det", "second gradient"),
+    ("linalg_norm_subgradients_at_zero", "second gradient"), ("msort", "gradient"),
+    ("__rdiv__", "error"), ("sparse_sampled_addmm", "second gradient"),
+}  # fmt: skip
 OUT_SAMPLES = 3  # per dtype; float32, or the first dtype of an op that has none, takes all
 
 torch: Any = None  # PyTorch in `record`, flambeau in `replay`
-
-
-# Arguments and results as plain data: tensors become dictionaries, what has no description is left to the replayed sample.
-
-
-class Left:
-    """A function or another object that both processes make for themselves."""
-
-
-def encode(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return encode_tensor(value)
-    if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
-        return ("name", str(value).rpartition(".")[2])
-    if isinstance(value, torch.device):
-        return ("device", str(value))
-    if isinstance(value, (list, tuple)):
-        return ("list" if isinstance(value, list) else "tuple", [encode(item) for item in value])
-    if isinstance(value, dict):
-        return ("dict", {key: encode(item) for key, item in value.items()})
-    if isinstance(value, slice):
-        return ("slice", [encode(value.start), encode(value.stop), encode(value.step)])
-    if value is None or isinstance(value, (bool, int, float, complex, str, np.generic, np.ndarray, type(...))):
-        return ("plain", value)
-    return ("left", None)
-
-
-def encode_tensor(value: Any) -> Any:
-    dtype = str(value.dtype).rpartition(".")[2]
-    value, requires_grad = value.detach(), value.requires_grad
-    if value.is_meta:
-        return ("meta", dtype, tuple(value.shape), tuple(value.stride()))
-    if getattr(value, "_is_zerotensor", bool)():
-        value = torch.zeros(value.shape, dtype=value.dtype)
-    if value.layout is not torch.strided:
-        layout = str(value.layout).rpartition(".")[2]
-        parts = (
-            [value._indices(), value._values()]
-            if layout == "sparse_coo"
-            else [value.crow_indices(), value.col_indices(), value.values()]
-            if layout in ("sparse_csr", "sparse_bsr")
-            else [value.ccol_indices(), value.row_indices(), value.values()]
-        )
-        coalesced = layout == "sparse_coo" and value.is_coalesced()
-        return ("sparse", layout, [encode_tensor(part) for part in parts], tuple(value.shape), coalesced, requires_grad)
-    value = value.resolve_conj().resolve_neg()
-    extent = (
-        1 + sum((size - 1) * step for size, step in zip(value.shape, value.stride(), strict=True))
-        if value.numel()
-        else 0
-    )
-    if value.storage_offset() + extent > value.untyped_storage().nbytes() // value.element_size():
-        value, extent = (
-            value.clone(memory_format=torch.contiguous_format),
-            value.numel(),
-        )  # PyTorch does not check its own views
-    flat = value.as_strided((extent,), (1,)).contiguous()
-    data = flat.view(torch.uint8).numpy().tobytes() if extent else b""
-    return ("tensor", dtype, tuple(value.shape), tuple(value.stride()), data, requires_grad)
-
-
-def decode(code: Any, local: Any = None) -> Any:
-    """The value of a description; `local` is the same argument of the sample made here."""
-    kind, *rest = code
-    if kind == "tensor":
-        name, shape, strides, data, requires_grad = rest
-        dtype = getattr(torch, name)
-        flat = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype) if data else torch.empty(0, dtype=dtype)
-        return flat.as_strided(shape, strides).requires_grad_(requires_grad)
-    if kind == "sparse":
-        layout, parts, shape, coalesced, requires_grad = rest
-        parts = [decode(part) for part in parts]
-        if layout == "sparse_coo":
-            result = torch.sparse_coo_tensor(*parts, shape)._coalesced_(coalesced)
-        else:
-            result = torch.sparse_compressed_tensor(*parts, shape, layout=getattr(torch, layout))
-        return result.requires_grad_(requires_grad)
-    if kind == "meta":
-        return torch.empty_strided(*rest[1:], dtype=getattr(torch, rest[0]), device="meta")
-    (value,) = rest
-    if kind == "name":
-        return getattr(torch, value)
-    if kind == "device":
-        return torch.device(value)
-    if kind in ("list", "tuple"):
-        known = local if isinstance(local, (list, tuple)) and len(local) == len(value) else [None] * len(value)
-        items = [decode(item, other) for item, other in zip(value, known, strict=True)]
-        return items if kind == "list" else tuple(items)
-    if kind == "dict":
-        known = local if isinstance(local, dict) else {}
-        return {key: decode(item, known.get(key)) for key, item in value.items()}
-    if kind == "slice":
-        return slice(*(decode(item) for item in value))
-    return local if kind == "left" else value
-
-
-def tensors_in(value: Any) -> list[Any]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for item in value for tensor in tensors_in(item)]
-    return [tensor for item in value.values() for tensor in tensors_in(item)] if isinstance(value, dict) else []
 
 
 # What is run on both sides. An outcome is ("value", description) or ("raises", class names, message).
@@ -172,8 +87,13 @@ def gradient(op: Any, arguments: Any, process: Any, weights: Any, twice: bool) -
     """Gradients for the weights of `weights`, which is filled where it is empty; with `twice` also those of the gradients."""
     torch.manual_seed(0)
     first, args, kwargs = arguments
-    outs = differentiable(process(op.gradcheck_wrapper(op.op, first, *args, **kwargs)))
+    outs = [
+        out if out.layout is torch.strided else out.to_dense()
+        for out in differentiable(process(op.gradcheck_wrapper(op.op, first, *args, **kwargs)))
+    ]
     leaves = [leaf for leaf in tensors_in(arguments) if leaf.requires_grad]
+    if not outs:
+        return encode([])
     cotangents = weigh(weights, "first", outs, twice)
     grads = torch.autograd.grad(outs, leaves, cotangents, allow_unused=True, create_graph=twice)
     if not twice:
@@ -273,8 +193,9 @@ def chosen_ops(names: list[str]) -> list[Any]:
 
     missing = set(names) - {op.name for op in op_db}
     if missing:
-        sys.exit(f"op_samples: the op database has no {', '.join(sorted(missing))}")
-    return [op for op in op_db if not names or op.name in names]
+        print(f"op_samples: the op database has no {', '.join(sorted(missing))}")
+    # The jiterator compiles for CUDA.
+    return [op for op in op_db if op.name in names or not names and not op.name.startswith("jiterator")]
 
 
 @contextlib.contextmanager
@@ -349,6 +270,8 @@ class Report:
         self.listing = output.open("w")
 
     def add(self, category: str, where: str, problem: str | None) -> None:
+        if (where.partition(" ")[0].replace("torch__", "torch._"), category) in DIFFERENT:
+            return
         if problem is None:
             self.passed[category] += 1
         else:
@@ -403,12 +326,12 @@ def replay_dtype(op: Any, name: str, cases: list[Any], report: Report) -> None:
         replay_case(op, f"{op.formatted_name} {name} {number}", case, sample, report)
 
 
-def tensor_dtypes(code: Any) -> set[str]:
-    if isinstance(code, tuple) and code and code[0] == "tensor":
-        return {code[1]}
-    if isinstance(code, dict):
-        return set().union(*map(tensor_dtypes, code.values()))
-    return set().union(*map(tensor_dtypes, code)) if isinstance(code, (list, tuple)) else set()
+def closer(truth: Any, code: Any, wanted: Any) -> bool:
+    """Whether PyTorch's result is nearer than ours to that of float64: False where ours is at least as near."""
+    if truth[0] == "raises" or different(code, wanted, False):
+        return True
+    lists = [codes[1] if codes[0] in ("list", "tuple") else [codes] for codes in (truth[1], code, wanted)]
+    return any(farther(*codes) for codes in zip(*lists, strict=True))
 
 
 def tolerance_of(case: dict[str, Any]) -> float:
@@ -426,7 +349,9 @@ def replay_case(op: Any, where: str, case: dict[str, Any], sample: Any, report: 
     if arguments[0] == "raises":
         report.add("forward", where, f"arguments: {arguments[2]}")
         return
-    found, expected, exact = attempt(forward, op, arguments[1], process), case["forward"], not case["random"]
+    found, expected = attempt(forward, op, arguments[1], process), case["forward"]
+    own = found[1][0] if found[0] == "value" else ("plain", None)
+    exact = not case["random"] and "fractional" not in op.name
     if (
         found[0] == "value"
         and expected[0] == "value"
@@ -445,6 +370,9 @@ def replay_case(op: Any, where: str, case: dict[str, Any], sample: Any, report: 
             problem = different(result, wanted, exact, near)
         else:
             problem = different(result, wanted, False) or different(processed, processed_wanted, exact, near)
+        if problem and exact and near > TOLERANCE["float64"] and processed_wanted is None:
+            truth = attempt(lambda: encode(call(op.op, widened(again()))))
+            problem = problem if closer(truth, result, wanted) else None
         report.add("forward", where, problem)
         if problem is None:
             report.add("strides", where, different_strides(result, wanted))
@@ -452,15 +380,23 @@ def replay_case(op: Any, where: str, case: dict[str, Any], sample: Any, report: 
         if category in case and not takes_more(case[category]):
             weights = dict(case["weights"])
             found = attempt(gradient, op, again(), process, weights, category != "gradient")
-            report.add(category, where, different_outcome(found, case[category], exact, near))
-    for name, expected in case.get("out=", {}).items():
+            problem = different_outcome(found, case[category], exact, near)
+            if problem and exact and near > TOLERANCE["float64"] and found[0] == case[category][0] == "value":
+                wide_weights = {key: encode(widened(decode(code))) for key, code in case["weights"].items()}
+                truth = attempt(gradient, op, widened(again()), process, wide_weights, category != "gradient")
+                problem = problem if closer(truth, found[1], case[category][1]) else None
+            report.add(category, where, problem)
+    outs = case.get("out=", {})
+    if all(outcome[0] == "raises" for outcome in outs.values()):
+        outs = {}  # PyTorch has no out= there
+    for name, expected in outs.items():
         found = attempt(with_out, op, again(), decode(case["forward"][1][0]), name)
         if takes_more(expected) or (expected[0] == "raises" and holds_result(found, case["forward"][1][0], near)):
             continue
         report.add(
             "out=",
             f"{where} {name}",
-            different_out(found, expected, exact and case["forward"][1][1] is None, near, name not in RESIZED),
+            different_out(name, found, expected, own, exact and case["forward"][1][1] is None, near),
         )
 
 
@@ -483,14 +419,18 @@ def replay_errors(op: Any, errors: list[Any], report: Report) -> None:
 
 def indices_differ(result: Any, wanted: Any) -> bool:
     """Whether only the second of two results differs."""
-    if len(result[1]) != 2 or result[0] == "tensor" or different(result[1][0], wanted[1][0]):
+    if result[0] == "tensor":
+        return result[1] == "int64"
+    if len(result[1]) != 2 or different(result[1][0], wanted[1][0]):
         return False
     return different(result[1][1], wanted[1][1]) is not None
 
 
 def takes_more(outcome: Any) -> bool:
     """Whether PyTorch has no kernel for a dtype: what flambeau does then is its own affair."""
-    return outcome[0] == "raises" and ("NotImplementedError" in outcome[1] or "not implemented for" in outcome[2])
+    return outcome[0] == "raises" and (
+        "NotImplementedError" in outcome[1] or "not implemented" in outcome[2] or "_to_sparse does not" in outcome[2]
+    )
 
 
 def different_outcome(found: Any, expected: Any, exact: bool = True, tolerance: float = 0.0) -> str | None:
@@ -501,6 +441,8 @@ def different_outcome(found: Any, expected: Any, exact: bool = True, tolerance: 
         return f"no {expected[1][0]}: {expected[2]}"
     if found[0] == "raises":
         return f"raises {found[1][0]}: {found[2]}"
+    if not found[1][1] and not np.any([np.any(numbers(code)) for code in expected[1][1] if code[0] == "tensor"]):
+        return None
     if not expected[1][1] and not np.any([np.any(numbers(code)) for code in found[1][1] if code[0] == "tensor"]):
         return None
     return different(found[1], expected[1], exact, tolerance, gradients=True)
@@ -519,105 +461,21 @@ def holds_result(found: Any, wanted: Any, tolerance: float) -> bool:
     return True
 
 
-def different_out(found: Any, expected: Any, exact: bool, tolerance: float, strides: bool) -> str | None:
+def different_out(case: str, found: Any, expected: Any, own: Any, exact: bool, tolerance: float) -> str | None:
     if "raises" in (found[0], expected[0]):
         return different_outcome(found, expected)
     (outs, warned, kept), (wanted, warned_wanted, kept_wanted) = found[1], expected[1]
-    if warned_wanted and not warned:
+    if case == "larger" and warned_wanted and not warned:
         return "no warning of a resize"
     if kept != kept_wanted:
         return "out has other memory" if kept_wanted else "out keeps its memory"
-    return different(outs, wanted, exact, tolerance) or (different_strides(outs, wanted) if strides else None)
-
-
-def different_strides(code: Any, wanted: Any) -> str | None:
-    if code[0] == "tensor" and wanted[0] == "tensor":
-        (_, _, shape, strides, *_), (_, _, _, expected, *_) = code, wanted
-        if 0 in shape or all(one == two or size == 1 for size, one, two in zip(shape, strides, expected, strict=True)):
-            return None
-        return f"strides {strides} instead of {expected} for shape {shape}"
-    if code[0] in ("list", "tuple"):
-        return next(filter(None, map(different_strides, code[1], wanted[1])), None)
-    return None
-
-
-def different(
-    code: Any, wanted: Any, exact: bool = True, tolerance: float = 0.0, gradients: bool = False
-) -> str | None:
-    """What differs between two descriptions of results, or None; without `exact` only dtypes and shapes count."""
-    if gradients and ("plain", None) in (code, wanted) and code != wanted:
-        tensor = code if wanted == ("plain", None) else wanted
-        if tensor[0] == "tensor" and not np.any(numbers(tensor)):
-            return None
-    if code[0] != wanted[0] and {code[0], wanted[0]} != {"list", "tuple"}:
-        return f"a {describe(code)} instead of a {describe(wanted)}"
-    if code[0] in ("list", "tuple"):
-        if len(code[1]) != len(wanted[1]):
-            return f"{len(code[1])} results instead of {len(wanted[1])}"
-        for index, (one, two) in enumerate(zip(code[1], wanted[1], strict=True)):
-            problem = different(one, two, exact, tolerance, gradients)
-            if problem:
-                return f"result {index}: {problem}" if len(code[1]) > 1 else problem
-        return None
-    if code[0] == "sparse":
-        if code[1] != wanted[1] or code[3:5] != wanted[3:5]:
-            return f"{code[1]} {code[3:5]} instead of {wanted[1]} {wanted[3:5]}"
-        return next(
-            filter(None, (different(*pair, exact, tolerance) for pair in zip(code[2], wanted[2], strict=True))), None
-        )
-    if code[0] == "tensor":
-        if code[1] != wanted[1]:
-            return f"{code[1]} instead of {wanted[1]}"
-        if code[2] != wanted[2]:
-            return f"shape {code[2]} instead of {wanted[2]}"
-        floor = 1.0 if gradients else 0.0  # sums of gradients that cancel
-        return different_numbers(numbers(code), numbers(wanted), tolerance, floor) if exact else None
-    if code[0] == "plain" and exact:
-        one, two = code[1], wanted[1]
-        if isinstance(two, (float, complex)) and isinstance(one, (float, complex)):
-            return different_numbers(np.asarray(one), np.asarray(two), tolerance)
-        same = type(one) is type(two) and (np.array_equal(one, two) if isinstance(two, np.ndarray) else one == two)
-        return None if same else f"{one!r} instead of {two!r}"
-    return None if code == wanted or not exact else f"{code} instead of {wanted}"
-
-
-def describe(code: Any) -> str:
-    return repr(code[1]) if code[0] == "plain" else code[0]
-
-
-def numbers(code: Any) -> np.ndarray:
-    tensor = decode((*code[:5], False))
-    if tensor.dtype.is_complex:
-        return tensor.to(torch.complex128).numpy()
-    return tensor.to(torch.float64).numpy() if tensor.dtype.is_floating_point else tensor.numpy()
-
-
-def different_numbers(one: np.ndarray, two: np.ndarray, tolerance: float, floor: float = 0.0) -> str | None:
-    if not np.issubdtype(two.dtype, np.inexact):
-        wrong = one != two
-        kind = "integers"
-    elif np.issubdtype(two.dtype, np.complexfloating):
-        parts = [different_numbers(part(one), part(two), tolerance, floor) for part in (np.real, np.imag)]
-        if not any(parts) or (
-            np.isfinite(two).all()
-            and np.allclose(one, two, tolerance, tolerance * (floor + float(np.mean(np.abs(two)))))
-        ):
-            return None
-        return parts[0] or parts[1]
-    else:
-        finite = np.isfinite(two)
-        scale = floor + (float(np.mean(np.abs(two[finite]))) if finite.any() else 0.0)
-        with np.errstate(invalid="ignore", over="ignore"):
-            near = np.abs(one - two) <= tolerance * (np.abs(two) + scale)
-        same = (one == two) | (np.isnan(one) & np.isnan(two)) | (finite & np.isfinite(one) & near)
-        wrong = ~same
-        kind = "values"
-        if np.any(wrong & ~finite) or np.any(wrong & ~np.isfinite(one)):
-            kind = "non-finite values"
-    if not np.any(wrong):
-        return None
-    place = tuple(int(index) for index in np.argwhere(wrong)[0]) if wrong.ndim else ()
-    return f"{kind}: {int(np.sum(wrong))} of {wrong.size} differ, first {one[place]!r} instead of {two[place]!r} at {place}"
+    problem = different(outs, wanted, exact, tolerance) or (
+        None if case in RESIZED else different_strides(outs, wanted)
+    )
+    if problem and own[0] == "tensor" and case not in ("long", "double"):
+        # PyTorch may miss its own result in an out with other strides; ours holds what the call without out= gives.
+        return different(outs, ("list", [own]), exact, tolerance) and problem
+    return problem
 
 
 def main() -> None:
@@ -633,7 +491,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.action == "replay":
         import torch_tests  # noqa: F401, makes flambeau be torch
-    torch = __import__("torch")
+    torch = values.torch = __import__("torch")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     if options.action == "record":
