@@ -1,10 +1,10 @@
-"""How fast several processes of one host communicate and train, against PyTorch's gloo, raw MPI and a process alone.
+"""How fast several processes communicate and train, against PyTorch's gloo, raw MPI and a process alone.
 
     python benchmarks/distributed.py [--quick] [--only PATTERN] [--torch-python PATH] [--write]
 
 A row of collectives is a batch of calls on 2 or 4 ranks with one thread each. Its size is that of the whole tensor: what
 all_reduce and broadcast work on, what all_gather gives and what reduce_scatter takes. Rows of training are a step on two
-ranks with one thread each. About 6 GB of memory.
+ranks with one thread each. Those of two hosts need root, ip and tc. About 6 GB of memory and ten minutes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.rows import Budget, Suite
 suite = Suite(
     "distributed",
     __file__,
-    "Distributed: several processes on one host",
+    "Distributed: several processes",
     target_seconds=0.05,
     libs=("flambeau", "torch"),
     patience=400,
