@@ -48,7 +48,7 @@ def test_wrong_values_and_errors_are_reported(monkeypatch):
     assert "1.0e+00" in str(report) and "ValueError: broken here" in str(report) and "0 of 3 families passed" in str(report)
     with pytest.raises(ValueError, match="got families"):
         fb.accelerator.selftest("sim", path=None, families=["none"])
-    with pytest.raises(ValueError, match="is no accelerator"):
+    with pytest.raises(ValueError, match="is not an accelerator"):
         fb.accelerator.selftest("cpu")
     with pytest.raises(ValueError, match="got size 0"):
         fb.accelerator.selftest("sim", size=0)

@@ -238,7 +238,7 @@ def test_which_accelerator_there_is(monkeypatch):
         accelerator.synchronize("sim:1")
     with pytest.raises(ValueError, match="does not exist"):
         fb.zeros(2, device="sim:1")
-    with pytest.raises(ValueError, match="is no accelerator"):
+    with pytest.raises(ValueError, match="is not an accelerator"):
         accelerator.synchronize("cpu")
     with pytest.raises(RuntimeError, match="no backend in this build"):
         fb.zeros(2, device="xpu")
