@@ -110,6 +110,7 @@ def test_without_a_name_the_own_engine_carries_the_calls():
 
 
 def test_a_killed_rank_is_lost():
+    before = set(os.listdir("/dev/shm"))
     output = mpirun(2, """
         dist.init_process_group("mpi")
         dist.barrier()
@@ -124,6 +125,7 @@ def test_a_killed_rank_is_lost():
         os._exit(0)
     """, "-disable-auto-cleanup", timeout=30, check=False)  # fmt: skip
     assert "lost rank 1 within 10 s: True" in output, output
+    assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("mpich_shm_")]
 
 
 def test_an_error_in_one_rank_ends_the_program():

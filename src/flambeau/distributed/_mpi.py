@@ -8,6 +8,7 @@ MPI_Allreduce of 16 bytes), so ranks that make different calls all raise Collect
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -21,7 +22,7 @@ from flambeau import Tensor
 from flambeau.distributed._engine import Engine, average, premultiply, raw
 from flambeau.distributed._tcp import Pending, TcpEngine, digest
 from flambeau.distributed._types import ReduceOp
-from flambeau.errors import ArgumentError, CollectiveMismatch, DistBackendError, DistError
+from flambeau.errors import ArgumentError, CollectiveMismatch, DistBackendError, DistError, PeerLost
 
 _SPIN = 2e-4  # seconds of polling without a pause
 _state: dict[str, Any] = {"failed": False}
@@ -73,6 +74,17 @@ def _finalize() -> None:
     """MPI_Finalize waits for all processes, so it is skipped after one is lost, or when this one ends by an error."""
     if not _state["failed"] and getattr(sys, "last_value", None) is None:
         _state["MPI"].Finalize()
+    else:
+        _remove_files()
+
+
+def _remove_files() -> None:
+    """Removes the shared memory of MPI, which only MPI_Finalize would; those who have mapped it keep it."""
+    with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8") as maps:
+        names = {line.split(maxsplit=5)[-1].strip() for line in maps if "/dev/shm/mpich_shm_" in line}
+        for name in names:
+            with contextlib.suppress(OSError):  # another process was first
+                os.unlink(name)
 
 
 def world(rank: int, size: int) -> Any:
@@ -125,6 +137,8 @@ class MpiEngine(Engine):
                 self._wait(text, begin(), end, limit)
             except DistError as error:
                 self._broken = error
+                if isinstance(error, PeerLost):
+                    _remove_files()
                 raise
 
     def _wait(self, text: str, request: Any, end: float, limit: float) -> None:
