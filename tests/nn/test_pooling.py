@@ -52,6 +52,12 @@ def test_max_pool(dims, channels, window):
             assert y.is_contiguous() == t.is_contiguous()
 
 
+@pytest.mark.parametrize("option", ["stride", "padding", "dilation"])
+def test_distances_are_limited(option):
+    with pytest.raises(ValueError, match=r"must be less than 2\*\*31, got \(9223372036854775807, 9223372036854775807"):
+        F.max_pool2d(fb.ones(1, 1, 4, 4), 1, **{option: 2**63 - 1})
+
+
 @pytest.mark.parametrize("dims", [1, 2, 3])
 @pytest.mark.parametrize("channels", [3, 21])
 @pytest.mark.parametrize("include", [True, False])

@@ -24,6 +24,11 @@ Windows windows(const Args& a, int64_t spatial, int dilation, int ceil) {
     w.padding = per_dimension(a.dims(3), spatial, "padding");
     w.dilation = dilation ? per_dimension(a.dims(dilation), spatial, "dilation") : Dims(spatial, 1);
     w.ceil = a.flag(ceil);
+    // Places in the input are sums of products of these and sizes: below this they fit 64 bits.
+    constexpr int64_t limit = int64_t(1) << 31;
+    for (const Dims* given : {&w.kernel, &w.stride, &w.padding, &w.dilation})
+        for (int64_t v : *given)
+            check(v < limit, "kernel_size, stride, padding and dilation must be less than 2**31, got ", *given);
     for (int64_t d = 0; d < spatial; d++) {
         check(w.kernel[d] > 0,
               "kernel size should be greater than zero (kernel_size must be greater than zero), but got ", w.kernel);
