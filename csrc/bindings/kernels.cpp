@@ -1,12 +1,12 @@
 // Users' kernels and formulas, for flambeau.accelerator, and the text of all programs that were built.
 #include <map>
-#include <set>
 
 #include "backend/gpu/elements.h"
 #include "bindings/convert.h"
 #include "bindings/expressions.h"
 #include "bindings/interpreter.h"
 #include "bindings/items.h"
+#include "bindings/op.h"
 #include "device/loop.h"
 
 namespace fb::py {
@@ -22,14 +22,6 @@ PyObject* sources(PyObject*, PyObject*) {
         }
         return list.release();
     });
-}
-
-// Interns a name: profiles, counts and late errors mention it after the call. There are as many as kernels.
-const char* kept(const char* name) {
-    static Mutex lock;
-    static auto* names = new std::set<std::string>;
-    std::lock_guard guard(lock);
-    return names->insert(name).first->c_str();
 }
 
 // Renames the inputs to the names that run_elements uses, and other names to numbers of the call. Literals are of type

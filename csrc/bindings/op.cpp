@@ -2,6 +2,9 @@
 // results.
 #include "bindings/op.h"
 
+#include <mutex>
+#include <set>
+
 #include "base/profile.h"
 #include "base/wording.h"
 #include "bindings/autograd.h"
@@ -392,6 +395,23 @@ PyObject* set_draws_in_vmap(PyObject*, PyObject* on) {
     return guarded([&]() -> PyObject* {
         draws_in_vmap = truth(on);
         Py_RETURN_NONE;
+    });
+}
+
+const char* kept(const char* name) {
+    static Mutex lock;
+    static auto* names = new std::set<std::string>;
+    std::lock_guard guard(lock);
+    return names->insert(name).first->c_str();
+}
+
+// call_as(name, function, *args): errors of the ops that the function calls carry the name, also those that a device
+// reports later.
+PyObject* call_as(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    return guarded([&]() -> PyObject* {
+        check(count >= 2, "call_as: expected a name and a function");
+        CompositeScope scope(kept(text_of(args[0])));
+        return ok(in_python<PyObject_Vectorcall>(args[1], args + 2, static_cast<size_t>(count - 2), nullptr));
     });
 }
 

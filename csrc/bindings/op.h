@@ -32,7 +32,12 @@ struct OpHandle {
 // Operators are functions that also accept a number on the left: 2 - x.
 enum class Mode { Function, Method, Inplace, Operator };
 
-PyObject* set_draws_in_vmap(PyObject*, PyObject* on);  // Python's _C.set_draws_in_vmap
+PyObject* set_draws_in_vmap(PyObject*, PyObject* on);                   // Python's _C.set_draws_in_vmap
+PyObject* call_as(PyObject*, PyObject* const* args, Py_ssize_t count);  // Python's _C.call_as
+
+// Names of ops outlive the calls: profiles, counts and late errors mention them. There are as many as names in
+// programs.
+const char* kept(const char* name);
 
 // Binds the arguments to the overloads in order and runs the first that fits.
 PyObject* call(OpHandle* op, Mode mode, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);

@@ -315,6 +315,8 @@ PyMethodDef functions[] = {
     {"define_alias", define_alias, METH_VARARGS, "define_alias(name, target): another name for an op."},
     {"parse_signature", parse_signature_text, METH_O, "parse_signature(text): name, arguments and result."},
     {"registry", registry, METH_NOARGS, "registry(): every op's signatures, flags and doc."},
+    {"call_as", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_as)), METH_FASTCALL,
+     "call_as(name, function, *args): errors of the ops that it calls carry the name."},
     {"set_draws_in_vmap", set_draws_in_vmap, METH_O,
      "set_draws_in_vmap(on): ops that draw numbers are handed to vmap."},
     {}};

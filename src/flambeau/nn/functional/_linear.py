@@ -155,7 +155,7 @@ def _rows(op: str, weight: Tensor, input: Tensor) -> Tensor:
             f"got {input.dtype}; convert them with .long()"
         )
     try:
-        return weight.index_select(0, input.reshape(-1))
+        return fb._C.call_as(op, weight.index_select, 0, input.reshape(-1))
     except IndexError as error:
         if op == "embedding_bag":
             raise OutOfRangeError(
