@@ -179,10 +179,8 @@ bool run_count_between(const Tensor& in, const Tensor& edges, const Tensor& weig
 // ---- small products -------------------------------------------------------------------------------------------------
 
 bool run_outer(const Tensor& out, const Tensor& x, const Tensor& y) {
-    DType d = compute_dtype(out.dtype());
-    if (!compute_type(d)) return false;
     Tensor column = view_of(x, {x.numel(), 1}, {x.strides()[0], 0}, x.offset());
-    return run_elements({{out, "m_mul(x, y)", d}}, d, {column, y});
+    return run_multiply(out, column, y);
 }
 bool run_multiply(const Tensor& out, const Tensor& x, const Tensor& y) {
     const Tensor* in[] = {&x, &y};
@@ -193,7 +191,8 @@ bool run_add_outer_half(const Tensor& out, const Tensor& start, const Tensor& x,
     if (!is_half(out.dtype())) return false;
     std::string cut = out.dtype() == DType::F16 ? "m_as_half(" : "m_as_bfloat16(";
     Tensor column = view_of(x, {x.numel(), 1}, {x.strides()[0], 0}, x.offset());
-    std::string product = cut + cut + "g.alpha * y) * z)", old = cut + "g.beta * x)";
+    std::string product = cut + cut + "g.alpha * y) * z)",  // Without a share the start may be no number.
+        old = beta.to<double>() == 0 ? "(T)0" : cut + "g.beta * x)";
     return run_elements({{out, old + " + " + product, DType::F32}}, DType::F32, {start, column, y},
                         {{"alpha", alpha.to<double>()}, {"beta", beta.to<double>()}});
 }

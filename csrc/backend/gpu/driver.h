@@ -62,6 +62,8 @@ class Driver {
     virtual Device device() const = 0;
     // Whether kernels run on a CPU: then few items with long vectors that use the caches are best, not many small ones.
     virtual bool is_processor() const = 0;
+    // Whether the compiler makes vectors of loops inside an item, rather than of neighbouring items.
+    virtual bool prefers_loops() const { return false; }
     virtual CachingAllocator& allocator() = 0;
 
     // Streams are numbered from 0, the default one. Work of one stream runs in order; streams run concurrently.
@@ -92,6 +94,10 @@ class Driver {
     virtual std::vector<const Kernel*> build(const Program& program) = 0;
     // `number` is the launch's number, which FAIL records. Use gpu::launch.
     virtual void launch(int stream, const Launch& launch, int64_t number) = 0;
+    // Seconds that the driver's own call takes, without ours around it, to submit the kernel once more that was
+    // launched last, on the default stream; 0 where there is no such call. For benchmarks, with no other thread at
+    // work.
+    virtual double time_bare_launch() { return 0; }
     // Takes what the stream's kernels reported, if anything; clears the word.
     virtual bool take_fault(int stream, FaultWord& word) = 0;
 

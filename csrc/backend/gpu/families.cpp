@@ -124,6 +124,9 @@ Multiplying with_kernels(Multiplying all) {
     all.dot = dot;
     all.outer = Try<run_outer, &Multiplying::outer>::call;
     all.multiply = Try<run_multiply, &Multiplying::multiply>::call;
+    all.distances = Try<run_distances, &Multiplying::distances>::call;
+    all.pair_distances = Try<run_pair_distances, &Multiplying::pair_distances>::call;
+    all.distance_slopes = Try<run_distance_slopes, &Multiplying::distance_slopes>::call;
     all.add_outer_half = Try<run_add_outer_half, &Multiplying::add_outer_half>::call;
     return all;
 }
@@ -199,6 +202,7 @@ Indexing with_kernels(Indexing all) {
     all.gather = Try<run_gather, &Indexing::gather>::call;
     all.scatter = Try<run_scatter, &Indexing::scatter>::call;
     all.add_overlapping = Try<run_add_overlapping, &Indexing::add_overlapping>::call;
+    all.repeat_indices = Try<run_repeat_indices, &Indexing::repeat_indices>::call;
     all.divide_by_counts = Try<run_divide_by_counts, &Indexing::divide_by_counts>::call;
     all.mask_fill = Try<run_mask_fill, &Indexing::mask_fill>::call;
     all.mask_offsets = Try<run_mask_offsets, &Indexing::mask_offsets>::call;

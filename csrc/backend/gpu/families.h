@@ -29,6 +29,12 @@ void write(const Tensor& to, const void* from);
 // to = from, converted, both on the device.
 bool run_copy(const Tensor& to, const Tensor& from);
 
+// complex.cpp: formulas, copies and products where a dtype is complex.
+bool run_complex_loop(const Formula& formula, DType common, const Tensor& out, const Tensor* const* in,
+                      const Numbers* numbers);
+bool run_complex_copy(const Tensor& to, const Tensor& from);
+bool run_complex_product(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha, const Scalar& beta);
+
 // loop.cpp
 bool run_loop(const Formula& formula, DType common, const Tensor& out, const Tensor* const* in, const Numbers* numbers);
 bool run_pair(const Formula& formula, const Tensor& first, const Tensor& second, const Tensor& x);
@@ -36,12 +42,22 @@ bool run_pair(const Formula& formula, const Tensor& first, const Tensor& second,
 // reduce.cpp
 bool run_reduction(device::Reduction how, DType read, const Tensor& in, const Dims& reduced, const Tensor* outs,
                    const double* numbers);
+// Two sums over the same elements: of texts of x, an element of `in`, y, the one of a tensor with the same strides, and
+// tensors with a number for each result, called of_ and their names; `zero` is 0.
+bool run_sums(const Tensor& in, const Tensor& other, const Dims& reduced, const Tensor (&outs)[2],
+              const std::string (&elements)[2], const std::vector<std::pair<std::string, Tensor>>& of_result);
 bool run_extreme_along(const Tensor& in, int64_t dim, bool largest, const Tensor& values, const Tensor& indices);
 
 // product.cpp
 bool run_product(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha, const Scalar& beta);
 bool run_product_with_bias(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias);
 bool run_dot(const Tensor& out, const Tensor& x, const Tensor& y);
+
+// distance.cpp
+bool run_distances(const Tensor& out, const Tensor& x, const Tensor& y, double p, bool by_product);
+bool run_pair_distances(const Tensor& out, const Tensor& x, double p);
+bool run_distance_slopes(const Tensor& out, const Tensor& g, const Tensor& x, const Tensor& y, double p,
+                         const Tensor& d);
 
 // scan.cpp
 bool run_scan_sum(const Tensor& in, const Tensor& out, int64_t dim);
@@ -114,6 +130,7 @@ bool run_gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& in
 bool run_scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, device::Combine combine,
                  bool checked);
 bool run_add_overlapping(const Tensor& view, const Tensor& from);
+std::optional<Tensor> run_repeat_indices(const Tensor& counts);
 bool run_divide_by_counts(const Tensor& t, const Tensor& counts);
 bool run_mask_fill(const Tensor& to, const Tensor& from, const Tensor& mask, const Tensor& value);
 std::optional<int64_t> run_count_true(const Tensor& mask);

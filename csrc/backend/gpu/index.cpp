@@ -288,6 +288,41 @@ bool run_add_overlapping(const Tensor& view, const Tensor& from) {
                     1);
 }
 
+std::optional<Tensor> run_repeat_indices(const Tensor& counts) {
+    if (!uses_kernels()) return std::nullopt;
+    int64_t n = counts.numel(), total = 0;
+    if (n == 0) return empty({0}, DType::I64, counts.device());
+    Tensor ends = empty({n}, DType::I64, counts.device());
+    static constexpr Fault faults[] = {{ErrorKind::Value, "repeats can not be negative, got {index}"},
+                                       {ErrorKind::Value, "the number of repeated elements overflows"}};
+    Work work(counts.device());
+    work.compute(DType::I64).tensor("x", counts).tensor("y", ends).number("n", n).on_fail(faults, 2, 0, 0);
+    if (!work.run(R"(    i64 sum = 0;
+    for (ix i = item; i < g.n; i++) {
+        if (x[i] < 0) FAIL(0, x[i]);
+        else if (x[i] > HIGHEST - sum) FAIL(1, 0);
+        else sum += x[i];
+        y[i] = sum;
+    })",
+                  1))
+        return std::nullopt;
+    driver(counts.device()).download(current_stream(counts.device()), &total, ends.data<int64_t>() + n - 1, 8);
+    Tensor result = empty({total}, DType::I64, counts.device());
+    Work last(counts.device());
+    last.compute(DType::I64).tensor("ends", ends).tensor("to", result).number("n", n);
+    // The first count that ends behind the place.
+    if (!last.run(R"(    ix low = 0, high = g.n;
+    while (low < high) {
+        const ix mid = low + (high - low) / 2;
+        if (ends[mid] > item) high = mid;
+        else low = mid + 1;
+    }
+    to[item] = low;)",
+                  total))
+        return std::nullopt;
+    return result;
+}
+
 bool run_divide_by_counts(const Tensor& t, const Tensor& counts) {
     DType d = compute_dtype(t.dtype());
     if (!compute_type(d) || d == DType::Bool) return false;

@@ -17,6 +17,7 @@ typedef float f32; typedef double f64;
 #define CONSTANT static const
 #define SHARED static thread_local
 #define UNROLL _Pragma("GCC unroll 32")
+#define PARALLEL _Pragma("GCC ivdep")
 #define HAS_F64 1
 typedef i64 narrow_ix;
 #define VECTOR_(v, T, n) \
@@ -35,6 +36,36 @@ FN f64 double_of_bits(u64 bits) { f64 f; memcpy(&f, &bits, 8); return f; }
 FN u64 bits_of_double(f64 f) { u64 bits; memcpy(&bits, &f, 8); return bits; }
 FN u32 cas_u32(u32* p, u32 old, u32 value) { __atomic_compare_exchange_n(p, &old, value, false, 5, 5); return old; }
 FN u64 cas_u64(u64* p, u64 old, u64 value) { __atomic_compare_exchange_n(p, &old, value, false, 5, 5); return old; }
+#ifdef __FMA__  // calls of the C library would keep loops from becoming vector loops
+FN f32 vector_exp(f32 x) {
+    f32 t = __builtin_fmaf(x, 1.44269504088896341f, 12582912.0f), n = t - 12582912.0f;
+    f32 r = __builtin_fmaf(n, 2.12194440054690583e-4f, __builtin_fmaf(n, -0.693359375f, x)), p = 0.00138145988f;
+    p = __builtin_fmaf(p, r, 0.00836871658f);
+    p = __builtin_fmaf(p, r, 0.0416683890f);
+    p = __builtin_fmaf(p, r, 0.166665211f);
+    p = __builtin_fmaf(p, r, 0.499999940f);
+    p = __builtin_fmaf(p, r, 1.0f);
+    p = __builtin_fmaf(p, r, 1.0f);
+    f32 y = float_of_bits(bits_of_float(p) + (bits_of_float(t) << 23));
+    y = x > 88.72283f ? __builtin_inff() : y;
+    y = x < -87.3f ? 0.0f : y;
+    return x != x ? x : y;
+}
+FN f32 vector_tanh(f32 x) {
+    f32 q = x * x, size = __builtin_fabsf(x), p = -0.00565997613f;
+    p = __builtin_fmaf(p, q, 0.0205909757f);
+    p = __builtin_fmaf(p, q, -0.0537210637f);
+    p = __builtin_fmaf(p, q, 0.133311275f);
+    p = __builtin_fmaf(p, q, -0.333332605f);
+    p = __builtin_fmaf(p, q, 0.999999996f);
+    f32 far = __builtin_copysignf(1 - 2 / (1 + vector_exp(2 * size)), x);
+    return size < 0.625f ? x * p : far;
+}
+FN f64 vector_exp(f64 x) { return exp(x); }
+FN f64 vector_tanh(f64 x) { return tanh(x); }
+#define exp vector_exp
+#define tanh vector_tanh
+#endif
 #define CAS_U32(p, old, value) cas_u32((u32*)(p), old, value)
 #define CAS_U64(p, old, value) cas_u64((u64*)(p), old, value)
 #define ADD_U32(p, x) __atomic_fetch_add((u32*)(p), (u32)(x), __ATOMIC_RELAXED)
@@ -53,7 +84,7 @@ struct Item_ {
 
 // ---- OpenCL C 1.2 ---------------------------------------------------------------------------------------------------
 
-constexpr const char* opencl_head = R"(
+constexpr const char* opencl_head = R"head(
 #pragma OPENCL FP_CONTRACT OFF
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -77,7 +108,24 @@ static inline float v16_sum(float16 a) {
     const float2 d = c.lo + c.hi;
     return d.x + d.y;
 }
-#ifdef ON_PROCESSOR  // whose compiler vectorises over neighbouring items when it knows that they do not wrap around
+#ifdef ON_PROCESSOR  // a short series, where calls of the library take longer
+#define OVERLOAD_ static inline __attribute__((overloadable))
+OVERLOAD_ float vector_tanh(float x) {
+    float q = x * x, size = fabs(x), p = -0.00565997613f;
+    p = fma(p, q, 0.0205909757f);
+    p = fma(p, q, -0.0537210637f);
+    p = fma(p, q, 0.133311275f);
+    p = fma(p, q, -0.333332605f);
+    p = fma(p, q, 0.999999996f);
+    float far = copysign(1 - 2 / (1 + exp(2 * size)), x);
+    return size < 0.625f ? x * p : far;
+}
+#ifdef HAS_F64
+OVERLOAD_ double vector_tanh(double x) { return tanh(x); }
+#endif
+#define tanh vector_tanh
+#endif
+#ifdef ON_PROCESSOR  // whose compiler makes vectors of neighbouring items when it knows that they do not wrap around
 typedef long narrow_ix;
 #else
 typedef int narrow_ix;
@@ -104,6 +152,7 @@ typedef float f32;
 #define CONSTANT __constant const
 #define SHARED __local
 #define UNROLL
+#define PARALLEL
 #define float_of_bits(bits) as_float((u32)(bits))
 #define bits_of_float(f) as_uint((f32)(f))
 #define double_of_bits(bits) as_double((u64)(bits))
@@ -117,7 +166,7 @@ typedef float f32;
 #define GID ((i64)get_global_id(0))
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define FAIL(code, index) fail_(fault_, launch_, code, index)
-)";
+)head";
 
 // ---- CUDA C++, compiled by NVRTC ------------------------------------------------------------------------------------
 
@@ -131,6 +180,7 @@ typedef float f32; typedef double f64;
 #define CONSTANT static __device__ const
 #define SHARED __shared__
 #define UNROLL _Pragma("unroll")
+#define PARALLEL
 #define HAS_F64 1
 typedef i32 narrow_ix;
 #define VECTOR_(v, T, n) \

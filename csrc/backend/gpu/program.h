@@ -6,14 +6,17 @@
 //   - GID, LID, GROUP (numbers of type i64) and SIZE: the index of the item among all and in its group, the index of
 //     the group, and the number of items in a group;
 //   - SHARED f32 tile[64]; at the top of the body: memory of the group. BARRIER; waits for the whole group, and every
-//     item of a group must reach the same barriers: no `return` before a barrier;
-//   - FAIL(code, index): an error of the launch. The item goes on, so it must stay in bounds: clamp, or return;
-//   - CAS_U32(p, old, new), ADD_U32(p, x), CAS_U64, ADD_U64: atomic, on GLOBAL memory; they return the old value.
-//     SHARED_ADD_U32(p, x) is for SHARED memory. The 64-bit ones exist if HAS_ATOMIC64 is defined; f64 if HAS_F64 is.
-// BARRIER, FAIL and the item indices can be used in bodies only: functions get what they need as arguments. Functions
-// begin with FN; pointers in their arguments carry GLOBAL or LOCAL.
+//   item
+//     of a group has to come by the same ones: no `return` before a barrier;
+//   - FAIL(code, index): an error of the launch. The item goes on, so do nothing wrong afterwards: clamp, or return;
+//   - CAS_U32(p, old, new), ADD_U32(p, x), CAS_U64, ADD_U64: atomic, on GLOBAL memory; they give the old value.
+//     SHARED_ADD_U32(p, x) is for SHARED memory. Those with 64 bits are there where HAS_ATOMIC64 is defined; f64 where
+//     HAS_F64 is.
+// BARRIER, FAIL and the numbers of items are words of bodies only: functions get what they need as arguments. Functions
+// begin with FN; pointers in their arguments carry GLOBAL or LOCAL, or neither where they lead to an item's own
+// numbers.
 //
-// Bodies may also use
+//   - UNROLL in front of a short loop, PARALLEL in front of one whose turns may run side by side;
 //   - `ix`, the type of indices, and `px`, its form among the parameters;
 //   - v16 and v8d, sixteen f32 and eight f64, with v16_load(p), v16_store(p, v), v16_of(x), v16_fma(a, b, c)
 //     and v16_sum(v): for processors, whose compilers keep them in registers.

@@ -9,7 +9,7 @@ namespace {
 const std::set<std::string>& words() {
     static const std::set<std::string> all = [] {
         std::set<std::string> found;
-        std::string text = std::string(words_of(DType::F32)) + words_of(DType::I32) + words_of(DType::Bool);
+        std::string text = std::string(words_of(DType::F64)) + words_of(DType::I32) + words_of(DType::Bool);
         for (size_t at = text.find("m_"); at != std::string::npos; at = text.find("m_", at + 1)) {
             size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", at);
             found.insert(text.substr(at + 2, end - at - 2));

@@ -13,6 +13,8 @@ namespace fb::gpu {
 const char* common_words();
 // The functions of formulas for one compute type, called T.
 std::string words_of(DType compute);
+// Those of special functions, for f64 alone (special_words.cpp).
+const char* special_words();
 
 // The C types in which elements of a dtype are computed and stored; nullptr for those without kernels (complex, 8-bit
 // floats). Halves are computed in f32 and stored as u16, bools are bytes.

@@ -91,8 +91,8 @@ FN T m_add(T x, T y) { return x + y; }
 FN T m_sub(T x, T y) { return x - y; }
 FN T m_mul(T x, T y) { return x * y; }
 FN T m_neg(T x) { return -x; }
-FN T m_max(T x, T y) { return x > y || x != x ? x : y; }
-FN T m_min(T x, T y) { return x < y || x != x ? x : y; }
+FN T m_max(T x, T y) { return ((x > y) | (x != x)) ? x : y; }
+FN T m_min(T x, T y) { return ((x < y) | (x != x)) ? x : y; }
 FN T m_sign(T x) { return (T)((x > 0) - (x < 0)); }
 FN int m_sign_bit(T x) { return (BITS(x) >> (sizeof(T) * 8 - 1)) != 0; }
 FN T m_angle(T x) { return x != x ? x : x < 0 ? K(3.14159265358979323846) : (T)0; }
@@ -102,6 +102,14 @@ FN T m_remainder(T x, T y) {
     return (y < 0) != (r < 0) ? r + y : r;
 }
 FN T m_div_trunc(T x, T y) { return trunc(x / y); }
+FN T m_round_to(T x, T decimals, T scale) {
+    return decimals == 0 ? rint(x) : decimals > 0 ? rint(x * scale) / scale : rint(x / scale) * scale;
+}
+// Twice half the power of two, which need not be a number as a whole.
+FN T m_ldexp(T x, T e) {
+    const T part = trunc(e / 2);
+    return x * exp2(part) * exp2(e - part);
+}
 FN T m_div_floor(T x, T y) {
     T r = fmod(x, y), q = (x - r) / y, f;
     if (y == 0) return x / y;
@@ -271,7 +279,7 @@ std::string words_of(DType compute) {
             text +=
                 "#define K(x) x\n#define INF ((f64)float_of_bits(0x7f800000u))\n#define BITS bits_of_double\n#define "
                 "LARGEST double_of_bits(0x7fefffffffffffff)\ntypedef f64 N;\n";
-            return text + doubles + floats + all_types;
+            return text + doubles + floats + all_types + special_words();
         case DType::Bool:
             return text + "typedef f64 N;\n" + bools + all_types;
         default: {

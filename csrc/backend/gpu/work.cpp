@@ -119,8 +119,10 @@ bool Work::run(const std::string& body, int64_t items) {
         }
     }
     end = (end + largest - 1) / largest * largest;  // the compiler's sizeof
-    // The key has everything the program is made of.
-    std::string text = wide_ ? "typedef i64 ix;\ntypedef i64 px;\n" : "typedef narrow_ix ix;\ntypedef i32 px;\n";
+    // The key has all that the program is made of.
+    std::string text = wide_ ? "typedef i64 ix;\ntypedef i64 px;\n#define DIVIDE(a, b) ((a) / (b))\n"
+                             : "typedef narrow_ix ix;\ntypedef i32 px;\n#define DIVIDE(a, b) ((ix)((u32)(a) / "
+                               "(u32)(b)))\n";
     text += text_ + params + " } Params;\n" + functions_;
     std::string key = std::to_string(device_.index) + (typed_ ? name(compute_) : "") + std::to_string(size_) + text;
     for (size_t i = 0; i < names_.size(); i++) key += types_[i] + names_[i] + ",";

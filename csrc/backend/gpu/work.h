@@ -6,10 +6,10 @@
 //     work.compute(DType::F32).tensor("out", out).tensor("x", x).number("n", n);
 //     work.run("STORE_out(item, LOAD_x(item) * (T)2);", n);
 //
-// On the CPU it runs as C++, immediately.
-// The text is the body of a function that is called for each `item`. A tensor `x` is a pointer to stored elements;
-// LOAD_x(i) reads one as a value, STORE_x(i, value) writes it. Numbers are members of `g`, of the index type `ix`,
-// which has 32 bits if all indices fit.
+// On the CPU it runs as C++, at once.
+// The text is the body of a function that is called for each `item`. A tensor `x` is a pointer to stored elements,
+// LOAD_x(i) one of them as a value, STORE_x(i, value) writes it. Numbers are members of `g`, of the index type `ix`,
+// which has 32 bits where all indices fit. DIVIDE(a, b) is the quotient of two that are not negative.
 #pragma once
 #include <string>
 
@@ -52,7 +52,12 @@ class Work {
         fault_numbers_[1] = b;
         return *this;
     }
-    // Items have much work: on a processor each is a group by itself, and its inner loops are vectorised.
+    // How many items there are in a group.
+    Work& in_groups(int size) {
+        size_ = size;
+        return *this;
+    }
+    // Each item has much to do: on a processor it is a group by itself, and its inner loops become vectors.
     Work& large_items() {
         if (driver(device_).is_processor()) size_ = 1;
         return *this;

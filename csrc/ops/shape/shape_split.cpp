@@ -152,7 +152,7 @@ Example:
     return chunk(a.tensor(0), a.integer(1), a.integer(2));
 }
 
-OP("tensor_split(Tensor input, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]", FUNCTION | METHOD,
+OP("tensor_split(Tensor input, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]", FUNCTION | METHOD | MIXED,
    R"(Views of parts of one dimension, split into nearly equal parts or at given indices.
 
 Args:

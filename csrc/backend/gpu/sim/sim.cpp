@@ -12,13 +12,12 @@
 
 #include "backend/gpu/sim/memory.h"
 #include "backend/gpu/sim/queue.h"
+#include "backend/gpu/stream_numbers.h"
 #include "base/error.h"
 #include "base/fork.h"
 
 namespace fb::gpu {
 namespace {
-
-constexpr int most_streams = 64;
 
 double now() {
     using namespace std::chrono;
@@ -33,61 +32,48 @@ struct SimFault {
 
 class Sim final : public Driver {
   public:
-    Sim() : allocator_(memory_) {
-        queues_[0] = new Queue;
-        count_.store(1);
-    }
+    Sim() : allocator_(memory_) {}
     const char* name() const override { return "simulated accelerator"; }
     Device device() const override { return {DeviceType::Sim, 0}; }
     bool is_processor() const override { return true; }
+    bool prefers_loops() const override { return true; }
     CachingAllocator& allocator() override { return allocator_; }
 
-    int create_stream() override {
-        if (count_.load() == most_streams) {  // more streams share threads
-            std::lock_guard guard(lock_);
-            return 1 + static_cast<int>(shared_++ % (most_streams - 1));
-        }
-        auto* queue = new Queue;
-        std::lock_guard guard(lock_);
-        int id = std::min(count_.load(), most_streams - 1);
-        queues_[id] = queue;
-        count_.store(id + 1);
-        return id;
-    }
-    int streams() const override { return count_.load(); }
-    Mark mark(int stream) override { return {stream, queues_[stream]->submitted()}; }
-    bool reached(const Mark& mark) override { return queues_[mark.stream]->done() >= mark.number; }
+    int create_stream() override { return numbers_.take(); }
+    int streams() const override { return numbers_.count(); }
+    Mark mark(int stream) override { return {stream, queue(stream).submitted()}; }
+    bool reached(const Mark& mark) override { return queue(mark.stream).done() >= mark.number; }
     bool wait(const Mark& mark, int milliseconds) override {
-        return queues_[mark.stream]->wait(mark.number, milliseconds);
+        return queue(mark.stream).wait(mark.number, milliseconds);
     }
     void wait_in_stream(int stream, const Mark& mark) override {
         if (stream == mark.stream) return;
-        queues_[stream]->submit([queue = queues_[mark.stream], number = mark.number] {
-            while (!queue->wait(number, 1000)) {
+        queue(stream).submit([&other = queue(mark.stream), number = mark.number] {
+            while (!other.wait(number, 1000)) {
             }
         });
     }
     void mark_time(int stream, std::shared_ptr<double> when) override {
-        queues_[stream]->submit([when = std::move(when)] { *when = now(); });
+        queue(stream).submit([when = std::move(when)] { *when = now(); });
     }
 
     bool uses_host_clock() const override { return true; }
 
     void upload(int stream, void* to, const void* from, size_t bytes) override {
         std::vector<char> staged(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
-        queues_[stream]->submit([target = memory_.bytes_at(to), staged = std::move(staged)] {
+        queue(stream).submit([target = memory_.bytes_at(to), staged = std::move(staged)] {
             std::memcpy(target, staged.data(), staged.size());
         });
     }
     void read(void* to, const void* from, size_t bytes) override { std::memcpy(to, memory_.bytes_at(from), bytes); }
     void copy(int stream, void* to, const void* from, size_t bytes) override {
-        queues_[stream]->submit(
+        queue(stream).submit(
             [to = memory_.bytes_at(to), from = memory_.bytes_at(from), bytes] { std::memmove(to, from, bytes); });
     }
     void fill(int stream, void* to, const void* element, size_t size, size_t count) override {
         std::array<char, 16> bits{};
         std::memcpy(bits.data(), element, size);
-        queues_[stream]->submit([to = memory_.bytes_at(to), bits, size, count] {
+        queue(stream).submit([to = memory_.bytes_at(to), bits, size, count] {
             for (size_t i = 0; i < count; i++) std::memcpy(to + i * size, bits.data(), size);
         });
     }
@@ -106,7 +92,7 @@ class Sim final : public Driver {
         for (size_t i = 0; i < kernel->pointers; i++)
             data[i] = l.pointers[i] ? memory_.bytes_at(l.pointers[i]) : nullptr;
         int64_t groups = (l.items + kernel->size - 1) / kernel->size;
-        queues_[stream]->submit([this, stream, kernel, data, params = std::move(params), groups, number] {
+        queue(stream).submit([this, stream, kernel, data, params = std::move(params), groups, number] {
             SimFault& fault = faults_[stream];
             SimItem first{data.data(), params.data(), 0, 0, kernel->size, &fault.word.set, number, nullptr, nullptr};
             if (!kernel->one) kernel->groups(&first, 0, groups);
@@ -129,11 +115,19 @@ class Sim final : public Driver {
     CachingAllocator allocator_;
 
   private:
+    // Made when it is first used, for the life of the process.
+    Queue& queue(int stream) {
+        std::atomic<Queue*>& own = queues_[stream];
+        if (Queue* q = own.load(std::memory_order_acquire)) return *q;
+        std::lock_guard guard(lock_);
+        if (!own.load(std::memory_order_relaxed)) own.store(new Queue, std::memory_order_release);
+        return *own.load(std::memory_order_relaxed);
+    }
+
     mutable Mutex lock_;
-    Queue* queues_[most_streams] = {};
+    StreamNumbers numbers_;
+    std::atomic<Queue*> queues_[most_streams] = {};
     SimFault faults_[most_streams];
-    std::atomic<int> count_{0};
-    uint64_t shared_ = 0;
     std::string why_;
 };
 
