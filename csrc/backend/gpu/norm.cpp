@@ -90,35 +90,41 @@ bool run_batch_norm_gradient(const NormShape& s, const NormGradients& to, const 
                              const Tensor& weight, const Statistics& made, const Tensor& shifted, bool training) {
     if (!uses_kernels() || !is_floating(x.dtype()) || x.numel() == 0) return false;
     DType d = x.dtype();
-    Tensor planes = planes_of(s, x), grads = planes_of(s, g), mean = per_channel(made.mean),
-           rstd = per_channel(made.rstd);
-    if (shifted.defined()) {
-        // The gradient after the relu's mask.
-        Tensor passed = like(x, x.shape());
-        Inputs in;
-        std::string gs = in.add(grads), xs = in.add(planes), rs = in.add(rstd), ss = in.add(per_channel(shifted));
-        std::string scale = weight.defined() ? rs + " * " + in.add(per_channel(weight)) : rs;
-        if (!run_elements({{planes_of(s, passed), xs + " * (" + scale + ") + " + ss + " <= 0 ? (T)0 : " + gs, d}}, d,
-                          in.all))
-            return false;
-        grads = planes_of(s, passed);
-    }
-    Tensor product = like(x, x.shape()), products = planes_of(s, product);
+    Tensor planes = planes_of(s, x), grads = planes_of(s, g);
     Tensor gb = to.bias.defined() ? to.bias : like(x, {s.channels}),
-           gw = to.weight.defined() ? to.weight : like(x, {s.channels});
-    if (!run_elements({{products, "x * ((y - z) * u)", d}}, d, {grads, planes, mean, rstd}) ||
-        !sum(grads, {1, 0, 1}, gb) || !sum(products, {1, 0, 1}, gw))
+           gw = to.weight.defined() ? to.weight : like(x, {s.channels}), factor = like(x, {s.channels});
+    if (!run_elements({{factor, weight.defined() ? "x * y" : "x", d}}, d,
+                      weight.defined() ? std::vector{made.rstd, weight} : std::vector{made.rstd}))
+        return false;
+    // The gradient of what the relu let through.
+    auto passed = [&](const std::string& grad, const std::string& input, const std::string& by,
+                      const std::string& shift, const std::string& zero) {
+        return shifted.defined()
+                   ? "(" + input + " * " + by + " + " + shift + " <= " + zero + " ? " + zero + " : " + grad + ")"
+                   : grad;
+    };
+    const std::string got = passed("x", "y", "of_factor", "of_shift", "zero");
+    std::vector<std::pair<std::string, Tensor>> of_channel{{"mean", made.mean}, {"rstd", made.rstd}};
+    if (shifted.defined()) of_channel.insert(of_channel.end(), {{"factor", factor}, {"shift", shifted}});
+    if (!run_sums(grads, planes, {1, 0, 1}, {gb, gw}, {got, got + " * ((y - of_mean) * of_rstd)"}, of_channel))
         return false;
     if (!to.input.defined()) return true;
     Inputs in;
-    std::string gs = in.add(grads), rs = in.add(rstd), value = gs;
+    std::string gs = in.add(grads), fs = in.add(per_channel(factor)), xs, ss, value;
+    if (training || shifted.defined()) xs = in.add(planes);
+    if (shifted.defined()) ss = in.add(per_channel(shifted));
+    value = passed(gs, xs, fs, ss, "(T)0") + " * " + fs;
     if (training) {
-        std::string xs = in.add(planes), ms = in.add(mean), bs = in.add(per_channel(gb)), ws = in.add(per_channel(gw));
-        value = "(" + gs + " - " + bs + " * g.share - (" + xs + " - " + ms + ") * " + rs + " * " + ws + " * g.share)";
+        // What all elements of a channel get, and what they get for their distance from the mean.
+        Tensor rest = like(x, {s.channels}), slope = like(x, {s.channels});
+        if (!run_elements({{rest, "x * y * g.share", d}, {slope, "x * z * u * g.share", d}}, d,
+                          {factor, gb, gw, made.rstd}, {{"share", -1.0 / double(s.batch * s.pixels)}}))
+            return false;
+        std::string ms = in.add(per_channel(made.mean)), sl = in.add(per_channel(slope)),
+                    rs = in.add(per_channel(rest));
+        value += " + ((" + xs + " - " + ms + ") * " + sl + " + " + rs + ")";
     }
-    value += " * " + rs;
-    if (weight.defined()) value += " * " + in.add(per_channel(weight));
-    return run_elements({{planes_of(s, to.input), value, d}}, d, in.all, {{"share", 1.0 / double(s.batch * s.pixels)}});
+    return run_elements({{planes_of(s, to.input), value, d}}, d, in.all);
 }
 
 bool run_channel_sum(const NormShape& s, const Tensor& to, const Tensor& x) {
