@@ -28,7 +28,8 @@ Tensor in_panels(const Tensor& b, DType compute, int64_t width);
 std::string block_sums(const BlockShape& block);
 // Text: adds column `k` of rows x0, x1 … times the vectors at `y`.
 std::string block_products(const BlockShape& block);
-// Text: for each row below `height`, its sums in row[0 … W), then `store`, where ROW is replaced by the row number.
-std::string block_ends(const BlockShape& block, const std::string& store);
+// Text: for each row below `height`, its sums in row[0 … W), then `store`, where ROW stands for the number of the row.
+// Where `whole` is given, blocks of the full width do that for each vector SUMS, whose first column is COLUMN.
+std::string block_ends(const BlockShape& block, const std::string& store, const std::string& whole = "");
 
 }  // namespace fb::gpu

@@ -46,7 +46,7 @@ FN ix seen_from(ix c0, ix c1, ix c2, ix t0, ix t1, ix t2, Params g) {
     const ix y = c1 + g.padding[1] - t1 * g.dilation[1];
     const ix x = c2 + g.padding[2] - t2 * g.dilation[2];
     if (z < 0 || y < 0 || x < 0) return -1;
-    const ix a = z / g.stride[0], b = y / g.stride[1], c = x / g.stride[2];
+    const ix a = DIVIDE(z, g.stride[0]), b = DIVIDE(y, g.stride[1]), c = DIVIDE(x, g.stride[2]);
     if (a * g.stride[0] != z || b * g.stride[1] != y || c * g.stride[2] != x) return -1;
     if (a >= g.out[0] || b >= g.out[1] || c >= g.out[2]) return -1;
     return (a * g.out[1] + b) * g.out[2] + c;
@@ -166,16 +166,24 @@ bool gathered_in_blocks(const ConvShape& s, const Tensor& to, const Tensor& give
     block.define(work);
     describe_direction(work, backward);
     work.functions(geometry);
-    std::string text = R"(    ix left = item / g.row_blocks;
-    const ix r0 = (item - left * g.row_blocks) * R, group = left / g.column_blocks, panel = left - group * g.column_blocks;
+    // Vectors are stored as they are where the result is of their type.
+    std::string whole, v = block.vector();
+    if (to.dtype() == compute && (!bias.defined() || bias.dtype() == compute)) {
+        const std::string at = "group * TO_GROUP + c0 + COLUMN";
+        whole = bias.defined() ? v + "_fma(" + v + "_of((T)1), SUMS, " + v + "_load(bias + " + at + "))" : "SUMS";
+        whole = v + "_store(to + (r0 + ROW) * TO_ALL + " + at + ", " + whole + ");";
+    }
+    std::string text = R"(    ix left = DIVIDE(item, g.row_blocks);
+    const ix r0 = (item - left * g.row_blocks) * R, group = DIVIDE(left, g.column_blocks), panel = left - group * g.column_blocks;
     const ix c0 = panel * W, width = TO_GROUP - c0 < W ? TO_GROUP - c0 : W;
     const ix height = g.rows - r0 < R ? g.rows - r0 : R;
     ix image[R], z[R], y_[R], x[R];
     for (int r = 0; r < R; r++) {
-        const ix row = r0 + (r < height ? r : 0), place = row % TO_PIXELS, line = place / TO[2];
-        image[r] = row / TO_PIXELS * FROM_PIXELS;
+        const ix row = r0 + (r < height ? r : 0), which = DIVIDE(row, TO_PIXELS), place = row - which * TO_PIXELS;
+        const ix line = DIVIDE(place, TO[2]);
+        image[r] = which * FROM_PIXELS;
         x[r] = place - line * TO[2];
-        z[r] = line / TO[1];
+        z[r] = DIVIDE(line, TO[1]);
         y_[r] = line - z[r] * TO[1];
     }
     T row[W];
@@ -198,59 +206,93 @@ bool gathered_in_blocks(const ConvShape& s, const Tensor& to, const Tensor& give
         for (ix k = 0; k < FROM_GROUP; k++, y += W) {
 )" + block_products(block) +
         "        }\n    }\n" +
-        block_ends(block, std::string("const ix channel = group * TO_GROUP + c0 + j; STORE_to((r0 + ROW) * TO_ALL + "
-                                      "channel, row[j]") +
-                              (bias.defined() ? " + LOAD_bias(channel));" : ");"));
+        block_ends(block,
+                   std::string("const ix channel = group * TO_GROUP + c0 + j; STORE_to((r0 + ROW) * TO_ALL + "
+                               "channel, row[j]") +
+                       (bias.defined() ? " + LOAD_bias(channel));" : ");"),
+                   whole);
     return work.run(text, row_blocks * column_blocks * s.groups);
 }
 
-// Rows are output channels, columns input channels: for every tap, along lines of pixels.
+// Rows are output channels, columns input channels: for every tap, along lines of pixels. An item brings the pixels
+// into tiles, which stay in the first cache while it takes them to several blocks.
 bool weight_in_blocks(const ConvShape& s, const Tensor& sums, const Tensor& gy, const Tensor& x, int64_t chunks,
                       int64_t length) {
+    constexpr int64_t blocks = 8, tile = 32;
     DType compute = compute_dtype(x.dtype());
     int64_t go = s.out_channels / s.groups, gi = s.per_group(), lines = s.batch * s.out[0] * s.out[1];
     BlockShape block = block_for(compute, go, gi);
     while (gi % block.width()) block.vectors /= 2;
     Tensor grads = as_computed(gy, compute), from = as_computed(x, compute);
     if (!grads.defined() || !from.defined()) return false;
-    int64_t row_blocks = (go + block.height - 1) / block.height, column_blocks = gi / block.width();
+    const int64_t height = block.height * blocks, row_blocks = (go + height - 1) / height,
+                  column_blocks = gi / block.width();
     Work work(x.device());
     work.in_blocks().compute(compute).tensor("to", sums).tensor("grad", grads).tensor("x", from);
     describe(work, s).number("lines", lines).number("length", length).number("size", s.groups * go * gi * s.taps());
     work.number("row_blocks", row_blocks).number("column_blocks", column_blocks);
     block.define(work);
-    std::string text = R"(    ix left = item / g.column_blocks;
+    work.define("BLOCKS", blocks).define("HEIGHT", height).define("TILE", tile).define("VECTORS", block.vectors);
+    const std::string v = block.vector();
+    // S: the sums of all blocks; X: n rows of W numbers; G: n rows of HEIGHT numbers.
+    std::string loads, stores, rows;
+    for (int64_t r = 0; r < block.height; r++) {
+        const std::string n = std::to_string(r);
+        rows += "        const T* const x" + n + " = G + i * R + " + n + ";\n";
+        for (int64_t k = 0; k < block.vectors; k++) {
+            const std::string sum = "s" + n + "_" + std::to_string(k), at = std::to_string(r * block.vectors + k);
+            loads += "        " + v + " " + sum + " = S[" + at + "];\n";
+            stores += "        S[" + at + "] = " + sum + ";\n";
+        }
+    }
+    work.functions("FN void take_tile(" + v + "* S, const T* X, const T* G, int n, int blocks) {\n" +
+                   "    for (int i = 0; i < blocks; i++, S += R * VECTORS) {\n        const T* y = X;\n" + rows +
+                   loads + "        for (int k = 0; k < n * HEIGHT; k += HEIGHT, y += W) {\n" + block_products(block) +
+                   "        }\n" + stores + "    }\n}\n");
+    std::string text = R"(    ix left = DIVIDE(item, g.column_blocks);
     const ix c0 = (item - left * g.column_blocks) * W;
-    ix next = left / g.row_blocks;
-    const ix r0 = (left - next * g.row_blocks) * R, height = g.go - r0 < R ? g.go - r0 : R, width = W;
-    left = next / g.taps;
-    const ix tap = next - left * g.taps, chunk = left / g.groups, group = left - chunk * g.groups;
-    const ix row_of = tap / g.window[2], t2 = tap - row_of * g.window[2], t0 = row_of / g.window[1], t1 = row_of - t0 * g.window[1];
+    ix next = DIVIDE(left, g.row_blocks);
+    const ix r0 = (left - next * g.row_blocks) * HEIGHT, height = g.go - r0 < HEIGHT ? g.go - r0 : HEIGHT;
+    left = DIVIDE(next, g.taps);
+    const ix tap = next - left * g.taps, chunk = DIVIDE(left, g.groups), group = left - chunk * g.groups;
+    const ix row_of = DIVIDE(tap, g.window[2]), t2 = tap - row_of * g.window[2];
+    const ix t0 = DIVIDE(row_of, g.window[1]), t1 = row_of - t0 * g.window[1];
     const ix begin = chunk * g.length, end = begin + g.length < g.lines ? begin + g.length : g.lines;
     // The places of a line whose windows read a pixel through this tap.
     const ix shift = t2 * g.dilation[2] - g.padding[2];
     const ix low = shift < 0 ? (-shift + g.stride[2] - 1) / g.stride[2] : 0;
     const ix most = g.in[2] - 1 - shift < 0 ? 0 : (g.in[2] - 1 - shift) / g.stride[2] + 1;
     const ix high = most < g.out[2] ? most : g.out[2];
-    T row[W];
-)" + block_sums(block) +
-                       R"(    for (ix line = begin; line < end; line++) {
-        const ix upper = line / g.out[1], b1 = line - upper * g.out[1], image = upper / g.out[0], b0 = upper - image * g.out[0];
+    const int blocks = (int)((height + R - 1) / R);
+    VECTOR S[BLOCKS * R * VECTORS];
+    T X[TILE * W], G[TILE * HEIGHT], row[W];
+    int n = 0;
+    for (int i = 0; i < blocks * R * VECTORS; i++) S[i] = VECTOR_OF((T)0);
+    for (int i = 0; i < TILE * HEIGHT; i++) G[i] = (T)0;
+    for (ix line = begin; line < end; line++) {
+        const ix upper = DIVIDE(line, g.out[1]), b1 = line - upper * g.out[1], image = DIVIDE(upper, g.out[0]), b0 = upper - image * g.out[0];
         const ix z = b0 * g.stride[0] + t0 * g.dilation[0] - g.padding[0], y_ = b1 * g.stride[1] + t1 * g.dilation[1] - g.padding[1];
         if (z < 0 || z >= g.in[0] || y_ < 0 || y_ >= g.in[1]) continue;
-        GLOBAL const T* y = x + ((image * g.pixels + (z * g.in[1] + y_) * g.in[2] + low * g.stride[2] + shift) * g.ci + group * g.gi + c0);
-)";
-    for (int64_t r = 0; r < block.height; r++) {
-        std::string n = std::to_string(r);
-        text += "        GLOBAL const T* const x" + n + " = grad + ((line * g.out[2]) * g.co + group * g.go + r0 + (" +
-                n + " < height ? " + n + " : 0));\n";
+        GLOBAL const T* pixel = x + ((image * g.pixels + (z * g.in[1] + y_) * g.in[2] + low * g.stride[2] + shift) * g.ci + group * g.gi + c0);
+        GLOBAL const T* slope = grad + ((line * g.out[2] + low) * g.co + group * g.go + r0);
+        for (ix k = low; k < high; k++, pixel += g.stride[2] * g.ci, slope += g.co) {
+            for (int j = 0; j < W; j += LANES) VECTOR_STORE(X + (n * W + j), VECTOR_LOAD(pixel + j));
+            int j = 0;
+            for (; j + LANES <= height; j += LANES) VECTOR_STORE(G + (n * HEIGHT + j), VECTOR_LOAD(slope + j));
+            for (; j < height; j++) G[n * HEIGHT + j] = slope[j];
+            if (++n < TILE) continue;
+            take_tile(S, X, G, TILE, blocks);
+            n = 0;
+        }
     }
-    text +=
-        R"(        for (ix k = low * g.co; k < high * g.co; k += g.co, y += g.stride[2] * g.ci) {
-)" + block_products(block) +
-        "        }\n    }\n" +
-        block_ends(block,
-                   "STORE_to(chunk * g.size + ((group * g.go + r0 + ROW) * g.gi + c0 + j) * g.taps + tap, row[j]);");
+    take_tile(S, X, G, n, blocks);
+    for (int r = 0; r < height; r++) {
+        for (int i = 0; i < VECTORS; i++) VECTOR_STORE(row + i * LANES, S[r * VECTORS + i]);
+        const ix first = chunk * g.size + ((group * g.go + r0 + r) * g.gi + c0) * g.taps + tap;
+        for (int j = 0; j < W; j++) STORE_to(first + j * g.taps, row[j]);
+    })";
+    work.define("VECTOR", v).define("VECTOR_OF", v + "_of").define("VECTOR_LOAD", v + "_load");
+    work.define("VECTOR_STORE", v + "_store");
     return work.run(text, column_blocks * row_blocks * s.taps() * s.groups * chunks);
 }
 

@@ -69,7 +69,7 @@ int64_t describe_batch(Work& work, const Tensor& c, const Tensor& a, const Tenso
     return matrices;
 }
 constexpr const char* walk_batch = R"(    for (int d = 0; d < NB; d++) {
-        const ix next = rest / g.shape[d], place = rest - next * g.shape[d];
+        const ix next = DIVIDE(rest, g.shape[d]), place = rest - next * g.shape[d];
         rest = next;
         pa += place * g.sa[d];
         pb += place * g.sb[d];
@@ -119,10 +119,18 @@ bool launch_blocks(const Problem& p, bool in_place) {
     work.number("row_blocks", row_blocks).number("column_blocks", column_blocks);
     block.define(work);
     if (in_place) work.number("bk", p.b.row);
+    // Vectors are stored where nothing is added to them but a bias.
+    std::string whole, v = block.vector();
+    if (is_one(p.alpha) && is_zero(p.beta) && p.c.column == 1 && c.dtype() == compute &&
+        (!p.bias || (p.bias_column == 1 && p.bias->dtype() == compute))) {
+        whole = p.bias ? v + "_fma(" + v + "_of((T)1), SUMS, " + v + "_load(bias + (r0 + ROW) * g.br + c0 + COLUMN))"
+                       : "SUMS";
+        whole = v + "_store(c + pc + (r0 + ROW) * g.cr + c0 + COLUMN, " + whole + ");";
+    }
     std::string text =
-        std::string(R"(    ix left = item / g.row_blocks;
+        std::string(R"(    ix left = DIVIDE(item, g.row_blocks);
     const ix r0 = (item - left * g.row_blocks) * R;
-    ix rest = left / g.column_blocks, pa = 0, pb = 0, pc = 0;
+    ix rest = DIVIDE(left, g.column_blocks), pa = 0, pb = 0, pc = 0;
     const ix panel = left - rest * g.column_blocks, c0 = panel * W;
 )") + walk_batch +
         R"(    const ix height = g.rows - r0 < R ? g.rows - r0 : R, width = g.columns - c0 < W ? g.columns - c0 : W;
@@ -136,7 +144,7 @@ bool launch_blocks(const Problem& p, bool in_place) {
     }
     text += block_sums(block) + "    for (ix k = 0; k < g.length; k++, y += " + (in_place ? "g.bk" : "W") + ") {\n" +
             block_products(block) + "    }\n" +
-            block_ends(block, store(work, p, compute, "row[j]", "(r0 + ROW)", "(c0 + j)"));
+            block_ends(block, store(work, p, compute, "row[j]", "(r0 + ROW)", "(c0 + j)"), whole);
     return work.run(text, matrices * row_blocks * column_blocks);
 }
 
@@ -155,9 +163,9 @@ bool launch_dots(const Problem& p) {
     work.number("cr", p.c.row).number("cc", p.c.column).number("ar", p.a.row).number("bn", p.b.column);
     work.number("row_blocks", row_blocks).number("column_blocks", column_blocks);
     work.define("R", height).define("C", width).define("LANES", block.lanes);
-    std::string text = std::string(R"(    ix left = item / g.row_blocks;
+    std::string text = std::string(R"(    ix left = DIVIDE(item, g.row_blocks);
     const ix r0 = (item - left * g.row_blocks) * R;
-    ix rest = left / g.column_blocks, pa = 0, pb = 0, pc = 0;
+    ix rest = DIVIDE(left, g.column_blocks), pa = 0, pb = 0, pc = 0;
     const ix c0 = (left - rest * g.column_blocks) * C;
 )") + walk_batch + "    const ix height = g.rows - r0, width = g.columns - c0;\n    ix k = 0;\n";
     std::string loop, tail, ends, sum = store(work, p, compute, "SUM", "(r0 + ROW)", "(c0 + COLUMN)");
@@ -219,9 +227,9 @@ bool launch(const Problem& p) {
     int64_t height = dots ? 1 : p.rows >= most_rows ? most_rows : p.rows, width = dots ? 1 : block_columns;
     int64_t row_blocks = (p.rows + height - 1) / height, column_blocks = (p.columns + width - 1) / width;
     work.number("row_blocks", row_blocks).number("column_blocks", column_blocks);
-    std::string text = std::string(R"(    ix left = item / g.row_blocks;
+    std::string text = std::string(R"(    ix left = DIVIDE(item, g.row_blocks);
     const ix r0 = (item - left * g.row_blocks) * R;
-    ix rest = left / g.column_blocks, pa = 0, pb = 0, pc = 0;
+    ix rest = DIVIDE(left, g.column_blocks), pa = 0, pb = 0, pc = 0;
     const ix c0 = (left - rest * g.column_blocks) * C;
 )") + walk_batch + R"(    pa += r0 * g.ar;
     pb += c0 * g.bn;
@@ -327,13 +335,47 @@ Tensor in_panels(const Tensor& b, DType compute, int64_t width) {
         strides.push_back(0);
     }
     Tensor made = empty(once, compute, b.device());
+    auto panels_view = [&] {
+        Dims shape = b.shape(), steps = made.strides();
+        for (int64_t d = 0; d < batch; d++) {
+            if (once[d] != shape[d]) steps[d] = 0;
+        }
+        shape[batch] = panels;
+        shape[batch + 1] = length * width;
+        return view_of(made, shape, steps, made.offset());
+    };
     Work work(b.device());
     work.compute(compute).tensor("c", made).tensor("b", b);
     int64_t matrices = describe_batch(work, made, made, view_of(b, once, strides, b.offset()), batch);
     work.number("panels", panels).number("length", length).number("columns", columns);
     work.number("bk", b.strides()[batch]).number("bn", b.strides()[batch + 1]).define("W", width);
     work.define("NEXT", b.strides()[batch + 1] == 1 ? "1" : "g.bn");
-    // An item per row of a panel.
+    if (has_blocks(b.device(), compute) && b.dtype() == compute && b.strides()[batch + 1] == 1) {
+        // Rows lie as they will: some of them for each item, by vectors.
+        const BlockShape block = block_for(compute, 1, 1);
+        const int64_t together = 16, blocks = (length + together - 1) / together;
+        work.in_blocks().number("together", together).number("blocks", blocks).define("LANES", block.lanes);
+        const std::string v = block.vector();
+        const bool done = work.run(std::string(R"(    ix left = DIVIDE(item, g.blocks), pa = 0, pb = 0, pc = 0;
+    ix k = (item - left * g.blocks) * g.together;
+    const ix stop = k + g.together < g.length ? k + g.together : g.length;
+    ix rest = DIVIDE(left, g.panels);
+    const ix c0 = (left - rest * g.panels) * W;
+)") + walk_batch + R"(    (void)pa; (void)pc;
+    const ix width = g.columns - c0 < W ? g.columns - c0 : W;
+    GLOBAL T* to = c + (left * g.length + k) * W;
+    GLOBAL const T* from = b + (pb + k * g.bk + c0);
+    for (; k < stop; k++, to += W, from += g.bk) {
+        int j = 0;
+        for (; j + LANES <= width; j += LANES) )" +
+                                       v + "_store(to + j, " + v + R"(_load(from + j));
+        for (; j < width; j++) to[j] = from[j];
+        for (; j < W; j++) to[j] = (T)0;
+    })",
+                                   matrices * panels * blocks);
+        return done ? panels_view() : Tensor();
+    }
+    // A row of a panel for each item.
     std::string text = std::string(R"(    ix left = item / g.length, pa = 0, pb = 0, pc = 0;
     const ix k = item - left * g.length;
     ix rest = left / g.panels;
@@ -347,15 +389,7 @@ Tensor in_panels(const Tensor& b, DType compute, int64_t width) {
     } else {
         for (int j = 0; j < W; j++) to[j] = j < width ? (T)LOAD_b(pb + j * NEXT) : (T)0;
     })";
-    if (!work.run(text, matrices * panels * length)) return Tensor();
-    Dims shape = b.shape();
-    strides = made.strides();
-    for (int64_t d = 0; d < batch; d++) {
-        if (once[d] != shape[d]) strides[d] = 0;
-    }
-    shape[batch] = panels;
-    shape[batch + 1] = length * width;
-    return view_of(made, shape, strides, made.offset());
+    return work.run(text, matrices * panels * length) ? panels_view() : Tensor();
 }
 
 static std::string sum_of(int64_t row, int64_t vector) {
@@ -383,20 +417,34 @@ std::string block_products(const BlockShape& block) {
     }
     return text + "\n";
 }
-std::string block_ends(const BlockShape& block, const std::string& store) {
+// The text with other words in the place of some.
+static std::string replaced(std::string text, const std::string& word, const std::string& by) {
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += by.size())
+        text.replace(at, word.size(), by);
+    return text;
+}
+std::string block_ends(const BlockShape& block, const std::string& store, const std::string& whole) {
     std::string text, v = block.vector();
     for (int64_t r = 0; r < block.height; r++) {
-        std::string n = std::to_string(r), one = store;
-        for (size_t at; (at = one.find("ROW")) != std::string::npos;) one.replace(at, 3, n);
+        std::string n = std::to_string(r), vectors;
         text += "    if (" + n + " < height) {\n        ";
+        if (!whole.empty()) {
+            for (int64_t i = 0; i < block.vectors; i++)
+                vectors += replaced(replaced(replaced(whole, "ROW", n), "SUMS", sum_of(r, i)), "COLUMN",
+                                    std::to_string(i * block.lanes)) +
+                           " ";
+            text += "if (width == W) { " + vectors + "} else { ";
+        }
         for (int64_t i = 0; i < block.vectors; i++)
-            text += v + "_store(row + " + std::to_string(i) + " * LANES, " + sum_of(r, i) + "); ";
-        text += "for (int j = 0; j < width; j++) { " + one + " }\n    }\n";
+            text += v + "_store(row + " + std::to_string(i * block.lanes) + ", " + sum_of(r, i) + "); ";
+        text += "for (int j = 0; j < width; j++) { " + replaced(store, "ROW", n) + " }";
+        text += whole.empty() ? "\n    }\n" : " }\n    }\n";
     }
     return text;
 }
 
 bool run_product(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha, const Scalar& beta) {
+    if (is_complex(c.dtype())) return run_complex_product(c, a, b, alpha, beta);
     return solve(c, a, b, alpha, beta, nullptr);
 }
 
