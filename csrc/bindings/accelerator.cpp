@@ -361,6 +361,9 @@ PyObject* set_uses_kernels(PyObject*, PyObject* on) {
         Py_RETURN_NONE;
     });
 }
+PyObject* bare_launch(PyObject*, PyObject* device) {
+    return guarded([&] { return PyFloat_FromDouble(gpu::driver(device_arg(device)).time_bare_launch()); });
+}
 PyObject* driver_name(PyObject*, PyObject* device) {
     return guarded([&] { return PyUnicode_FromString(gpu::driver(device_arg(device)).name()); });
 }
@@ -405,6 +408,7 @@ PyMethodDef functions[] = {{"accelerator_synchronize", synchronize, METH_VARARGS
                            {"set_accelerator_strict", set_strict, METH_O, nullptr},
                            {"set_accelerator_kernels", set_uses_kernels, METH_O, nullptr},
                            {"accelerator_name", driver_name, METH_O, nullptr},
+                           {"accelerator_bare_launch", bare_launch, METH_O, nullptr},
                            {"accelerator_why", why, METH_O, nullptr},
                            {}};
 

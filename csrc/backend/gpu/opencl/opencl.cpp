@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <utility>
 
 #include "backend/gpu/cache.h"
 #include "backend/gpu/opencl/memory.h"
@@ -226,6 +227,20 @@ class Opencl final : public Driver {
             "EnqueueNDRangeKernel");
         submitted(s);
         if (l.faults) s.may_fail.store(s.submitted);
+        last_ = {&kernel, global};
+    }
+    double time_bare_launch() override {
+        std::lock_guard guard(lock_);
+        const auto [kernel, global] = last_;
+        check(kernel != nullptr, "no kernel was launched on device 'opencl:", index_, "' yet");
+        Stream& s = stream(0);
+        const auto start = std::chrono::steady_clock::now();
+        cl::check(
+            api_.EnqueueNDRangeKernel(s.queue, kernel->kernel, 1, nullptr, &global, &kernel->size, 0, nullptr, nullptr),
+            "EnqueueNDRangeKernel");
+        const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+        submitted(s);
+        return taken.count();
     }
     bool take_fault(int number, FaultWord& word) override {
         Stream& s = streams_[number];
@@ -324,6 +339,7 @@ class Opencl final : public Driver {
     std::string options_ = "-cl-std=CL1.2";
     mutable Mutex lock_;
     Stream streams_[most_streams];
+    std::pair<const OpenclKernel*, size_t> last_{nullptr, 0};  // what was launched, and its items
     std::string why_;
 };
 
