@@ -52,8 +52,7 @@ struct Weight {
             groups = columns / w.group;
         }
     }
-    // int4: number of consecutive numbers in low nibbles.
-    int64_t nibbles() const { return kernel == 2 ? 16 : kernel == 3 || kernel == 4 ? 32 : 0; }
+    int64_t int4_group() const { return kernel >= 2 && kernel <= 4 ? int64_t(8) << kernel : 0; }
     static size_t kernel_of(const QuantWeight& w) {
         if (w.format == QuantFormat::Int8) return w.group ? 1 : 0;
         if (w.format == QuantFormat::Int4) return w.group == 32 ? 2 : w.group == 64 ? 3 : 4;
@@ -90,13 +89,15 @@ float largest(const T* x, int64_t n) {
 class LeftRows {
   public:
     template <class T>
-    LeftRows(const T* x, int64_t rows, int64_t k, int64_t nibbles)
+    LeftRows(const T* x, int64_t rows, int64_t k, int64_t int4_group)
         : parts_((k + 127) / 128 * 4),
           rows_(rows),
-          nibbles_(nibbles),
+          group_(int4_group),
           values_(static_cast<size_t>(rows * parts_ * 32)),
-          bytes_(nibbles ? values_.size() * 2 : 0),
-          sums_(static_cast<size_t>(rows * parts_ * 4)) {
+          bytes_(group_ ? values_.size() * 2 : 0),
+          sums_(static_cast<size_t>(rows * parts_ * 4)),
+          group_scales_(group_ ? values_.size() / static_cast<size_t>(group_) + 4 : 0),
+          group_sums_(group_scales_.size()) {
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t i = 0; i < k && finite; i += 128)
                 four(x + r * k + i, std::min<int64_t>(128, k - i), r * parts_ + i / 32);
@@ -106,12 +107,14 @@ class LeftRows {
         const float* scale = sums_.data();
         int64_t all = rows_ * parts_;
         return {values_.data() + r * parts_ * 32,
-                bytes_.data() + (nibbles_ ? r * parts_ * 64 : 0),
+                bytes_.data() + (group_ ? r * parts_ * 64 : 0),
                 parts_ * 32,
                 parts_,
                 scale + r * parts_,
                 scale + all + r * parts_,
-                scale + 2 * (all + r * parts_)};
+                scale + 2 * (all + r * parts_),
+                group_scales_.data() + (group_ ? r * parts_ * 32 / group_ : 0),
+                group_sums_.data() + (group_ ? r * parts_ * 32 / group_ : 0)};
     }
     bool finite = true;
 
@@ -131,7 +134,7 @@ class LeftRows {
         int32_t whole[128];
         for (int i = 0; i < 128; i++) whole[i] = static_cast<int32_t>(std::nearbyint(given[i] * inverse));
         for (int i = 0; i < 128; i++) to[i] = static_cast<int16_t>(whole[i]);
-        if (nibbles_) split(whole, bytes_.data() + at * 64);
+        if (group_) split(whole, bytes_.data() + at * 64);
         size_t all = values_.size() / 32;
         for (size_t p = static_cast<size_t>(at); p < static_cast<size_t>(at) + 4; p++) {
             const int32_t* from = whole + (p - static_cast<size_t>(at)) * 32;
@@ -139,6 +142,10 @@ class LeftRows {
             for (int i = 0; i < 16; i++) halves[0] += from[i], halves[1] += from[16 + i];
             sums_[p] = scale;
             sums_[all + p] = scale * static_cast<float>(halves[0] + halves[1]);
+            if (group_) {
+                group_scales_[p * 32 / static_cast<size_t>(group_)] = scale;
+                group_sums_[p * 32 / static_cast<size_t>(group_)] += sums_[all + p];
+            }
             sums_[2 * (all + p)] = scale * static_cast<float>(halves[0]);
             sums_[2 * (all + p) + 1] = scale * static_cast<float>(halves[1]);
         }
@@ -150,16 +157,17 @@ class LeftRows {
             low[i] = static_cast<int8_t>(rest);
             high[i] = static_cast<int8_t>((whole[i] - rest) >> 8);
         }
-        auto n = static_cast<size_t>(nibbles_);
+        size_t n = group_ == 32 ? 16 : 32;  // numbers that follow each other and are the low halves of bytes
         for (size_t i = 0; i < 128; i += n, to += i / n % 2 ? 64 : static_cast<int64_t>(n) - 64) {
             std::memcpy(to, high + i, n);
             std::memcpy(to + 128, low + i, n);
         }
     }
-    int64_t parts_, rows_, nibbles_;
+    int64_t parts_, rows_, group_;
     std::vector<int16_t> values_;
     std::vector<int8_t> bytes_;
     std::vector<float> sums_;  // scales, sums of 32, sums of 16
+    std::vector<float> group_scales_, group_sums_;
 };
 
 template <class T>
@@ -266,7 +274,7 @@ void multiply_as(const Tensor& out, const Tensor& x, const Weight& w, const floa
     int64_t m = x.size(0), k = w.columns, n = w.rows;
     if (dynamic && in_bytes(out.data<T>(), x.data<T>(), m, w, bias)) return;
     if (m <= few_rows) {
-        LeftRows left(x.data<T>(), m, k, w.nibbles());
+        LeftRows left(x.data<T>(), m, k, w.int4_group());
         if (left.finite) return few(out.data<T>(), left, m, w, bias);
     }
     if constexpr (std::is_same_v<T, float>) many(out.data<float>(), x.data<float>(), m, w, bias);

@@ -18,7 +18,8 @@ struct QuantLeft {
     const int16_t* values;
     const int8_t* bytes;
     int64_t stride, parts;
-    const float *scale, *sum, *half_sum;  // of each part; sums of its 32 numbers, and of each 16 of them
+    const float *scale, *sum, *half_sum;   // of each part; sums of its 32 numbers, and of each 16 of them
+    const float *group_scale, *group_sum;  // for int4, of each group of the weight; 4 values may be read from any place
 };
 
 // Rows of int8: rows of x are padded to steps of 64 bytes, those of w are k apart and have the sums w_sum.

@@ -42,16 +42,45 @@ struct Halves {
     }
 };
 
-// Each of the scales of 128 numbers in the lanes it serves.
-template <int group>
-SumPart spread(const float* scale, int part) {
-    constexpr int lanes = word_bytes / 4, each = group / 8;
-    if constexpr (each >= lanes) return SumPart{} + scale[part * lanes / each];
+// `count` ≤ 4 bfloat16 numbers, and zeros; `before`: as many as are missing to four may be read before them.
+typedef float Four __attribute__((vector_size(16)));
+inline Four brains(const uint16_t* from, int count, bool before) {
+    uint64_t bits = 0;
+    if (before) bits = read<uint64_t>(from + count - 4) >> (4 - count) * 16;
     else {
-        SumPart all;
-        for (int l = 0; l < lanes; l++) all[l] = scale[(part * lanes + l) / each];
-        return all;
+        for (int i = 0; i < count; i++) bits |= static_cast<uint64_t>(from[i]) << i * 16;
     }
+#ifdef __AVX2__
+    return (Four)_mm_slli_epi32(_mm_cvtepu16_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(bits))), 16);
+#else
+    Four all;
+    for (int i = 0; i < 4; i++) all[i] = std::bit_cast<float>(static_cast<uint32_t>(bits >> i * 16 & 0xffff) << 16);
+    return all;
+#endif
+}
+
+// Of four scales, those of the numbers 128 * step to 128 * step + 127 in the lanes they serve, eight numbers to a lane.
+template <int group>
+SumPart spread(const Four& scale, int step, [[maybe_unused]] int part) {
+    constexpr int each = group / 8;
+    int first = step * 128 / group;
+#if defined(FB_WIDE)
+    if constexpr (each >= 16)
+        return (SumPart)_mm512_permutexvar_ps(_mm512_set1_epi32(first), _mm512_castps128_ps512((__m128)scale));
+    const __m512i lanes =
+        _mm512_set_epi32(15 / each, 14 / each, 13 / each, 12 / each, 11 / each, 10 / each, 9 / each, 8 / each, 7 / each,
+                         6 / each, 5 / each, 4 / each, 3 / each, 2 / each, 1 / each, 0);
+    return (SumPart)_mm512_permutexvar_ps(_mm512_add_epi32(lanes, _mm512_set1_epi32(first)),
+                                          _mm512_castps128_ps512((__m128)scale));
+#elif defined(__AVX2__)
+    int from = first + part * 8 / each, to = first + (part * 8 + 4) / each;
+    const __m256i lanes = _mm256_set_epi32(to, to, to, to, from, from, from, from);
+    return (SumPart)_mm256_permutevar8x32_ps(_mm256_castps128_ps256((__m128)scale), lanes);
+#else
+    SumPart all;
+    for (int l = 0; l < word_bytes / 4; l++) all[l] = scale[first + (part * word_bytes / 4 + l) / each];
+    return all;
+#endif
 }
 inline SumPart add_scaled(const SumPart& sum, const IntPart& products, const SumPart& scale) {
 #if defined(FB_WIDE)
@@ -63,66 +92,58 @@ inline SumPart add_scaled(const SumPart& sum, const IntPart& products, const Sum
 #endif
 }
 
-// As Dot, for int4.
+// As Dot, for int4: four groups at a time.
 template <int group, int rows, int columns>
 void dot_int4(const QuantRow* row, int64_t k, const QuantLeft& x, float* out) {
-    constexpr int steps = 16, per = 128 / group, most = steps * per;  // scales of 16 steps of 128 numbers
+    constexpr int steps = group / 32;  // of 128 numbers, in four groups
     SumPart sum[columns][rows] = {};
-    float low[columns][rows] = {};
-    int64_t groups = k / group, whole = k / 128, all = (k + 127) / 128;
-    for (int64_t first = 0; first < all; first += steps) {
-        int64_t some = all - first < steps ? all - first : steps;
-        int64_t scales = some * per < groups - first * per ? some * per : groups - first * per;
-        alignas(64) float both[columns][rows][most] = {};
+    Four low[columns][rows] = {};
+    int64_t groups = k / group, whole = k / 128, all = (k + 127) / 128, stride = x.parts * 32 / group;
+    auto run = [&](auto full, int64_t t, int c) __attribute__((always_inline)) {
+        const uint16_t *d = row[c].scale + t * 4, *m = row[c].zero + t * 4;
+        uint8_t bytes[64];
+        int count = full ? 4 : static_cast<int>(groups % 4);
+        Four scale = brains(d, count, full || t > 0), least = brains(m, count, full || t > 0), by_x[rows];
         for (int r = 0; r < rows; r++) {
-            float of_x[most], sum_x[most];
-            const float* scale = x.scale + r * x.parts + first * 4;
-            const float* parts = x.sum + r * x.parts + first * 4;
-            for (int64_t i = 0; i < scales; i++) {
-                of_x[i] = scale[i * group / 32];
-                sum_x[i] = 0;
-                for (int64_t j = i * group / 32; j < (i + 1) * group / 32; j++) sum_x[i] += parts[j];
-            }
-            for (int c = 0; c < columns; c++) {
-                const uint16_t *d = row[c].scale + first * per, *m = row[c].zero + first * per;
-                float least = 0;
-#pragma omp simd reduction(+ : least)
-                for (int64_t i = 0; i < scales; i++) {
-                    both[c][r][i] = brain_at(d + i) * of_x[i];
-                    least += brain_at(m + i) * sum_x[i];
-                }
-                low[c][r] += least;
-            }
+            by_x[r] = scale * read<Four>(x.group_scale + r * stride + t * 4);
+            low[c][r] += least * read<Four>(x.group_sum + r * stride + t * 4);
         }
-        for (int64_t s = 0; s < some; s++) {
-            const int8_t* from = x.bytes + (first + s) * 256;
 #pragma GCC unroll 4
-            for (int c = 0; c < columns; c++) {
-                const uint8_t* at = row[c].data + (first + s) * 64;
-                if (columns > 1) __builtin_prefetch(at + columns * k / 2);
-                uint8_t rest[64];
-                if (first + s == whole) {  // the last bytes of a row, and zeros
-                    std::memset(rest, 0, 64);
-                    std::memcpy(rest, at, static_cast<size_t>(k % 128 / 2));
-                    at = rest;
+        for (int i = 0; i < steps; i++) {
+            int64_t s = t * steps + i;
+            const uint8_t* at = row[c].data + s * 64;
+            if constexpr (!full) {
+                if (s >= all) break;
+                if (s == whole) {
+                    std::memset(bytes, 0, 64);
+                    at = static_cast<const uint8_t*>(std::memcpy(bytes, at, static_cast<size_t>(k % 128 / 2)));
                 }
-                Halves w(at);
+            }
+            if (columns > 1) __builtin_prefetch(at + columns * k / 2);
+            Halves w(at);
 #pragma GCC unroll 4
-                for (int r = 0; r < rows; r++) {
-                    IntPart products[word_parts];
-                    w.products(from + r * x.parts * 64, products);
-                    const float* scale = both[c][r] + s * per;
-                    if constexpr (group == 128 && word_parts == 2) {
-                        sum[c][r] = add_scaled(sum[c][r], products[0] + products[1], spread<group>(scale, 0));
-                    } else {
-                        for (int i = 0; i < word_parts; i++)
-                            sum[c][r] = add_scaled(sum[c][r], products[i], spread<group>(scale, i));
-                    }
+            for (int r = 0; r < rows; r++) {
+                IntPart products[word_parts];
+                w.products(x.bytes + s * 256 + r * x.parts * 64, products);
+                if constexpr (group == 128 && word_parts == 2) {
+                    sum[c][r] = add_scaled(sum[c][r], products[0] + products[1], spread<group>(by_x[r], i, 0));
+                } else {
+#pragma GCC unroll 2
+                    for (int part = 0; part < word_parts; part++)
+                        sum[c][r] = add_scaled(sum[c][r], products[part], spread<group>(by_x[r], i, part));
                 }
             }
         }
+    };
+    for (int64_t t = 0; t < groups / 4; t++) {
+#pragma GCC unroll 4
+        for (int c = 0; c < columns; c++) run(std::true_type(), t, c);
     }
+    for (int c = 0; c < columns && groups % 4; c++) run(std::false_type(), groups / 4, c);
     for (int c = 0; c < columns; c++) {
-        for (int r = 0; r < rows; r++) out[c * 4 + r] = total(sum[c][r]) - low[c][r];
+        for (int r = 0; r < rows; r++) {
+            Four least = low[c][r];
+            out[c * 4 + r] = total(sum[c][r]) - ((least[0] + least[1]) + (least[2] + least[3]));
+        }
     }
 }
