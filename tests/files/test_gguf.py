@@ -229,7 +229,8 @@ def test_weights_go_into_a_model(tmp_path):
     full = {name: w.dequantize() if isinstance(w, QuantizedTensor) else w for name, w in state.items()}
     plain.load_state_dict({**full, "lm_head.weight": full["model.embed_tokens.weight"]})
     ids = fb.tensor([[1, 5, 31]])
-    fb.testing.assert_close(model(ids), plain(ids), rtol=1e-3, atol=1e-3)
+    # 64 products of up to 8 × 2, whose activations are rounded to 2^-16 of the largest of them
+    fb.testing.assert_close(model(ids), plain(ids), rtol=1e-3, atol=1e-2)
     with pytest.raises(RuntimeError, match="no tensor for the parameter 'model.embed_tokens.weight'"):
         fb.gguf.GGUF({}, file.metadata).load_into(Model())
     extra = fb.gguf.GGUF({**file, "output_norm.weight": fb.ones(64)}, file.metadata)
