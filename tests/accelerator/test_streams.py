@@ -26,14 +26,18 @@ def slow():
 
 
 def test_work_is_queued_and_reads_wait(slow):
-    begin = time.perf_counter()
-    y = slow
-    for _ in range(3):
-        y = (slow @ y) / 700
-    queued = time.perf_counter() - begin
-    assert not accelerator.current_stream(DEVICE).query()
-    assert y[0, 0].item() == pytest.approx(1.0)
-    assert accelerator.current_stream(DEVICE).query() and queued < (time.perf_counter() - begin) / 2
+    shares = []
+    for _ in range(5):  # the host may have to wait for a core
+        begin = time.perf_counter()
+        y = slow
+        for _ in range(3):
+            y = (slow @ y) / 700
+        queued = time.perf_counter() - begin
+        pending = not accelerator.current_stream(DEVICE).query()
+        assert y[0, 0].item() == pytest.approx(1.0)
+        assert accelerator.current_stream(DEVICE).query()
+        shares.append(queued / (time.perf_counter() - begin) if pending else 1.0)
+    assert min(shares) < 0.5
 
 
 def test_streams_run_side_by_side_and_events_order_them(slow):

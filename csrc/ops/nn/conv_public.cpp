@@ -36,13 +36,13 @@ Tensor conv_named(const Args& a, int64_t spatial) {
               given);
         bool uneven = false;
         for (int64_t d = 0; d < spatial; d++) {
-            int64_t total = given[given.size() == 1 ? 0 : d] * (w.shape()[2 + d] - 1);
+            int64_t total = checked_mul(given[given.size() == 1 ? 0 : d], w.shape()[2 + d] - 1, "the padding");
             padding[d] = total / 2;
             uneven |= total % 2 != 0;
         }
         // An odd remainder goes to the far side, by padding the input first; last dimension first.
         for (int64_t d = spatial - 1; uneven && d >= 0; d--) {
-            int64_t total = given[given.size() == 1 ? 0 : d] * (w.shape()[2 + d] - 1);
+            int64_t total = checked_mul(given[given.size() == 1 ? 0 : d], w.shape()[2 + d] - 1, "the padding");
             extra.push_back(0);
             extra.push_back(total % 2);
         }

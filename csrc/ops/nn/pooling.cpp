@@ -28,7 +28,9 @@ Windows windows(const Args& a, int64_t spatial, int dilation, int ceil) {
     constexpr int64_t limit = int64_t(1) << 31;
     for (const Dims* given : {&w.kernel, &w.stride, &w.padding, &w.dilation})
         for (int64_t v : *given)
-            check(v < limit, "kernel_size, stride, padding and dilation must be less than 2**31, got ", *given);
+            check(v < limit,
+                  "integer out of range: kernel size, stride, padding and dilation must be less than 2**31, got ",
+                  *given);
     for (int64_t d = 0; d < spatial; d++) {
         check(w.kernel[d] > 0,
               "kernel size should be greater than zero (kernel_size must be greater than zero), but got ", w.kernel);

@@ -142,7 +142,11 @@ class Mesh:
         address, _, _, port = self._facts[rank]
         who = f"connection to rank {rank}"
         connection = _store.connect((address, int(port)), limit, who, lambda: self._still_there(rank))
-        connection.sendall(_HELLO.pack(self._secret, self.rank, purpose))
+        try:
+            connection.sendall(_HELLO.pack(self._secret, self.rank, purpose))
+        except OSError as error:  # accepted, and reset because the rank has ended since
+            connection.close()
+            raise self._reason(rank, f"greeting it failed ({error.strerror})") from None
         return connection
 
     def _to(self, rank: int) -> _Outgoing:
