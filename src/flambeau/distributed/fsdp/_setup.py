@@ -114,7 +114,7 @@ def fill_meta(module: Module, kept: list[Any], init: Callable[[Module], Any] | N
             continue
         part.to_empty(device="cpu", recurse=False)
         if callable(getattr(part, "reset_parameters", None)):
-            part.reset_parameters()  # type: ignore[operator]
+            part.reset_parameters()  # type: ignore[operator]  # modules that have parameters define it
         elif not synced:
             raise ArgumentError(f"{_NAME}: {type(part).__name__} is on the meta device and has no reset_parameters(); pass param_init_fn")
 

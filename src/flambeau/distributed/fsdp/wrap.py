@@ -153,12 +153,14 @@ def size_based_auto_wrap_policy(
         >>> size_based_auto_wrap_policy(fb.nn.Linear(9, 9), False, 90, min_num_params=50)
         True
     """
+    # Programs written for PyTorch change these attributes of the function; mypy knows none on functions.
     leaves = size_based_auto_wrap_policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules  # type: ignore[attr-defined]
     excluded = size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules  # type: ignore[attr-defined]
     large = nonwrapped_numel >= int(min_num_params)
     return large and not isinstance(module, tuple(leaves if recurse else excluded))
 
 
+# The defaults; mypy knows no attributes on functions.
 size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES = {ModuleList, ModuleDict}  # type: ignore[attr-defined]
 size_based_auto_wrap_policy.FORCE_LEAF_MODULES = {MultiheadAttention}  # type: ignore[attr-defined]
 
